@@ -1,0 +1,149 @@
+"""Every knob an admin can turn at run time: one dataclass field each, with default, bounds and help.
+
+The form, the API schema, ``manage.py settings`` and the docs page are derived from ``KNOBS``. Rows in the database
+hold only what differs from the default; ``compile_settings`` turns them into one frozen value that the snapshot
+carries, and refuses a bad row with the same message that the form shows. What must differ between processes or is
+secret (addresses, keys) is not a knob: that is the environment's, see ``config.settings``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from msgspec import Struct
+
+MIB = 1024 * 1024
+
+
+class Knob(Struct, frozen=True):
+    """What is known about a setting. ``minimum``/``maximum`` bound a number; ``unit`` is for display."""
+
+    name: str
+    kind: type
+    default: Any
+    help: str
+    minimum: float | None = None
+    maximum: float | None = None
+    unit: str = ""
+    group: str = ""
+
+
+def _knob(
+    default: Any, help: str, *, low: float | None = None, high: float | None = None, unit: str = "", group: str = ""
+) -> Any:
+    metadata = {"help": help, "minimum": low, "maximum": high, "unit": unit, "group": group}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The values in force. Field order is display order."""
+
+    gemini_native_enabled: bool = _knob(
+        False, "Serve the Gemini native endpoints. Off: they answer 404.", group="Endpoints"
+    )
+    exposed_models: str = _knob(
+        "", "Base models to offer, comma separated. Empty: every enabled model of the catalogue.", group="Models"
+    )
+    max_body_bytes: int = _knob(
+        32 * MIB, "Largest request body after decompression.", low=1024, high=256 * MIB, unit="bytes", group="Budgets"
+    )
+    max_tool_definitions: int = _knob(
+        128, "Most tools one request may declare.", low=0, high=1024, unit="tools", group="Budgets"
+    )
+    max_tool_schema_bytes: int = _knob(
+        262_144, "Largest sum of all tool schemas as compact JSON.", low=0, high=8 * MIB, unit="bytes", group="Budgets"
+    )
+    max_images: int = _knob(
+        20, "Most images in one request, history included.", low=0, high=100, unit="images", group="Budgets"
+    )
+    max_image_bytes: int = _knob(
+        5 * MIB, "Largest single image, decoded.", low=0, high=32 * MIB, unit="bytes", group="Budgets"
+    )
+    max_image_total_bytes: int = _knob(
+        6 * MIB, "Largest sum of all images, decoded.", low=0, high=64 * MIB, unit="bytes", group="Budgets"
+    )
+    max_prompt_bytes: int = _knob(
+        1_500_000, "Largest prompt text. Larger ones were seen to hang upstream and be billed.",
+        low=1024, high=16 * MIB, unit="bytes", group="Budgets",
+    )  # fmt: skip
+    max_attempts: int = _knob(3, "Accounts tried for one request.", low=1, high=5, unit="accounts", group="Failover")
+    body_timeout: float = _knob(
+        30.0, "Longest wait for the next piece of a request body.", low=1, high=300, unit="s", group="Clocks"
+    )
+    connect_timeout: float = _knob(
+        10.0, "Longest wait for a connection to an upstream.", low=0.5, high=60, unit="s", group="Clocks"
+    )
+    first_token_timeout: float = _knob(
+        60.0, "Longest wait for the first output of one attempt.", low=1, high=600, unit="s", group="Clocks"
+    )
+    idle_timeout: float = _knob(90.0, "Longest gap within an answer.", low=1, high=600, unit="s", group="Clocks")
+    turn_timeout: float = _knob(900.0, "Longest turn.", low=10, high=3600, unit="s", group="Clocks")
+    keepalive_interval: float = _knob(
+        10.0, "Silence after which a stream gets a keepalive.", low=0.1, high=60, unit="s", group="Clocks"
+    )
+    tool_call_window: float = _knob(
+        0.5,
+        "Quiet time after a tool call in which a parallel one may still come.",
+        low=0.05,
+        high=3,
+        unit="s",
+        group="Clocks",
+    )
+    slot_ttl: float = _knob(600.0, "Life of a slot that nobody renews.", low=30, high=3600, unit="s", group="Pool")
+    wait_for_slot: float = _knob(5.0, "Longest wait for a free account slot.", low=0, high=45, unit="s", group="Pool")
+
+
+KNOBS: Mapping[str, Knob] = {
+    item.name: Knob(item.name, type(item.default), item.default, **item.metadata) for item in fields(Settings)
+}
+
+
+def check_value(name: str, value: object) -> Any:
+    """The value in the knob's type. Raises ``ValueError`` with a sentence for the admin."""
+    knob = KNOBS.get(name)
+    if knob is None:
+        raise ValueError(f"There is no setting named {name}.")
+    converted = _convert(knob, value)
+    if knob.minimum is not None and converted < knob.minimum:
+        raise ValueError(f"{name} must be at least {knob.minimum:g} {knob.unit}".rstrip() + ".")
+    if knob.maximum is not None and converted > knob.maximum:
+        raise ValueError(f"{name} must be at most {knob.maximum:g} {knob.unit}".rstrip() + ".")
+    return converted
+
+
+def compile_settings(rows: Mapping[str, object]) -> Settings:
+    """One frozen value from stored rows (name → JSON value). Raises ``ValueError`` for a bad row."""
+    return Settings(**{name: check_value(name, value) for name, value in rows.items()})
+
+
+def _convert(knob: Knob, value: object) -> Any:
+    if knob.kind is bool:
+        return _as_bool(knob.name, value)
+    if knob.kind is str:
+        return str(value).strip()
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{knob.name} must be a number.")
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError(f"{knob.name} must be a number.") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{knob.name} must be a number.")
+    if knob.kind is int:
+        if number != int(number):
+            raise ValueError(f"{knob.name} must be a whole number.")
+        return int(number)
+    return number
+
+
+def _as_bool(name: str, value: object) -> bool:
+    words = {"true": True, "on": True, "1": True, "yes": True, "false": False, "off": False, "0": False, "no": False}
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in words:
+        return words[str(value).lower()]
+    raise ValueError(f"{name} must be on or off.")

@@ -1,0 +1,151 @@
+"""A turn that a caller asks for, in no protocol.
+
+Normal form, which every ``decode_request`` produces and the pair law relies on:
+
+* all system and developer texts are one ``system`` string, joined by a blank line, in order;
+* ``messages`` alternate between user and assistant; neighbours of one role are merged;
+* tool results stand in user messages, first, in the order of the calls they answer;
+* an empty text part is dropped; a tool call's arguments are the JSON text of an object (``{}`` when empty);
+* every call is answered before the next assistant message, and every result has its call (``ir.history``).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Literal
+
+from msgspec import Struct
+
+
+class Text(Struct, frozen=True):
+    text: str
+
+
+class Image(Struct, frozen=True, dict=True):
+    """An inline image: ``encoded`` is strict, padded Base64 as the caller sent it."""
+
+    media_type: str
+    encoded: str
+
+    @property
+    def size(self) -> int:
+        """Decoded bytes, worked out from the length alone so that nothing large is decoded before its check."""
+        return len(self.encoded) // 4 * 3 - self.encoded.count("=", -2)
+
+    @cached_property
+    def data(self) -> bytes:
+        """The bytes. Raises ``ValueError`` when the Base64 is broken."""
+        try:
+            return base64.b64decode(self.encoded, validate=True)
+        except binascii.Error as error:
+            raise ValueError("not Base64") from error
+
+
+class ToolCall(Struct, frozen=True):
+    """``arguments`` is the JSON text of an object."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class ToolResult(Struct, frozen=True):
+    """``content`` keeps string and block form apart: a string stays a string on the way through."""
+
+    call_id: str
+    content: str | tuple[Text | Image, ...]
+    is_error: bool = False
+
+
+class Reasoning(Struct, frozen=True):
+    """Thinking that came back with the history. ``redacted`` carries opaque data in ``signature`` and no text."""
+
+    text: str
+    signature: str = ""
+    redacted: bool = False
+
+
+Content = Text | Image | ToolCall | ToolResult | Reasoning
+
+
+class Message(Struct, frozen=True):
+    role: Literal["user", "assistant"]
+    content: tuple[Content, ...]
+
+
+class Tool(Struct, frozen=True):
+    """A function the caller offers. ``schema`` is a JSON Schema whose root is an object."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    strict: bool | None = None
+
+
+class ToolMode(StrEnum):
+    AUTO = "auto"
+    NONE = "none"
+    REQUIRED = "required"
+    NAMED = "named"
+    ALLOWED = "allowed"  # a subset: ``names`` with ``forced`` telling auto from required
+
+
+class ToolChoice(Struct, frozen=True):
+    """``names`` holds the one name of NAMED, or the subset of ALLOWED."""
+
+    mode: ToolMode = ToolMode.AUTO
+    names: tuple[str, ...] = ()
+    forced: bool = False
+
+    @property
+    def demands_call(self) -> bool:
+        return self.mode in (ToolMode.REQUIRED, ToolMode.NAMED) or (self.mode is ToolMode.ALLOWED and self.forced)
+
+
+class Thinking(Struct, frozen=True):
+    """What the caller said about thinking; ``None`` everywhere means it said nothing.
+
+    ``visible``: the caller asked to be shown the thinking (in protocols where that is the caller's choice).
+    """
+
+    enabled: bool | None = None
+    effort: str | None = None
+    budget_tokens: int | None = None
+    visible: bool = False
+
+
+class Request(Struct, frozen=True):
+    """One turn. ``ignored`` names accepted fields without effect; ``legacy_functions`` is Chat's old form of calls."""
+
+    model: str
+    messages: tuple[Message, ...]
+    system: str = ""
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
+    parallel_tool_calls: bool | None = None
+    max_output_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    thinking: Thinking = Thinking()
+    stream: bool = False
+    include_usage: bool = False
+    legacy_functions: bool = False
+    session: str = ""
+    ignored: tuple[str, ...] = ()
+
+    def images(self) -> tuple[Image, ...]:
+        """Every image of every user message, those inside tool results included, in order."""
+        found: list[Image] = []
+        for message in self.messages:
+            for part in message.content:
+                if isinstance(part, Image):
+                    found.append(part)
+                elif isinstance(part, ToolResult) and not isinstance(part.content, str):
+                    found.extend(item for item in part.content if isinstance(item, Image))
+        return tuple(found)
