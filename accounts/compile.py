@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+
+def usual_thinking() -> dict[str, str]:
+    """The parameters that turn thinking on, unless the catalogue names others."""
+    return {"thinking": "true"}
 
 
 class AccountKind(StrEnum):
@@ -63,7 +68,7 @@ class ModelView(Struct, frozen=True):
     context_tokens: int = 200_000
     max_output_tokens: int = 64_000
     parameters: Mapping[str, str] = {}
-    thinking_parameters: Mapping[str, str] = {"thinking": "true"}
+    thinking_parameters: Mapping[str, str] = field(default_factory=usual_thinking)
     created: int = 1_700_000_000
 
     @property

@@ -32,9 +32,9 @@ class Knob(Struct, frozen=True):
 
 
 def _knob(
-    default: Any, help: str, *, low: float | None = None, high: float | None = None, unit: str = "", group: str = ""
+    default: Any, text: str, *, low: float | None = None, high: float | None = None, unit: str = "", group: str = ""
 ) -> Any:
-    metadata = {"help": help, "minimum": low, "maximum": high, "unit": unit, "group": group}
+    metadata = {"help": text, "minimum": low, "maximum": high, "unit": unit, "group": group}
     return field(default=default, metadata=metadata)
 
 

@@ -1,0 +1,130 @@
+"""Where requests go: the operator's accounts, their groups and credentials, and the models they offer."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.utils import timezone
+
+from accounts.compile import AccountKind, AccountState, Transport, usual_thinking
+from core.encryption import SealedField
+from tenants.models import Team
+
+
+class Group(models.Model):
+    """A set of accounts that teams are allowed to use. ``teams`` are the ones that an admin allowed it."""
+
+    AUDITED: ClassVar[tuple[str, ...]] = ("name", "slug")
+
+    name = models.CharField(max_length=64, unique=True)
+    slug = models.SlugField(max_length=64, unique=True)
+    teams = models.ManyToManyField(Team, related_name="account_groups", blank=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Account(models.Model):
+    """An upstream account. ``priority``: the lowest number is asked first; ``slots``: requests at once.
+
+    ``state`` is what the gateway found out, ``enabled`` what the admin wants; both must allow it.
+    """
+
+    AUDITED: ClassVar[tuple[str, ...]] = (
+        "name", "kind", "transport", "base_url", "priority", "slots", "state", "state_reason", "enabled",
+        "allowed_models", "client_type", "client_version", "proxy_url", "notes",
+    )  # fmt: skip
+
+    name = models.CharField(max_length=64, unique=True)
+    kind = models.CharField(max_length=16, choices=[(kind.value, kind.value) for kind in AccountKind])
+    transport = models.CharField(max_length=16, choices=[(way.value, way.value) for way in Transport])
+    base_url = models.CharField(max_length=200)
+    groups = models.ManyToManyField(Group, related_name="accounts", blank=True)
+    priority = models.PositiveIntegerField(default=100)
+    slots = models.PositiveIntegerField(default=3)
+    state = models.CharField(
+        max_length=16, choices=[(state.value, state.value) for state in AccountState], default=AccountState.READY.value
+    )
+    state_reason = models.CharField(max_length=64, blank=True)
+    enabled = models.BooleanField(default=True)
+    allowed_models = models.JSONField(default=list, blank=True)
+    client_type = models.CharField(max_length=32, blank=True)
+    client_version = models.CharField(max_length=32, blank=True)
+    proxy_url = models.CharField(max_length=200, blank=True)
+    notes = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["priority", "name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Credential(models.Model):
+    """What an account signs in with, sealed by ``core.encryption`` (the sealed bytes name their key).
+
+    A replacement is a new row, so whatever was cached under the old id is never used again.
+    """
+
+    class Kind(models.TextChoices):
+        API_KEY = "api_key"
+        LOGIN_TOKEN = "login_token"  # noqa: S105 (a kind, not a secret)
+
+    AUDITED: ClassVar[tuple[str, ...]] = ("account_id", "kind", "last_four", "expires_at")
+
+    account = models.OneToOneField(Account, on_delete=models.CASCADE, related_name="credential")
+    kind = models.CharField(max_length=16, choices=Kind.choices, default=Kind.API_KEY)
+    sealed = SealedField()
+    last_four = models.CharField(max_length=4)
+    expires_at = models.DateTimeField(null=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"{self.kind} …{self.last_four}"
+
+
+class Cooldown(models.Model):
+    """A rest that Redis holds too; this row is what survives Redis. ``model`` "" means the whole account."""
+
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="cooldowns")
+    model = models.CharField(max_length=128, blank=True)
+    until = models.DateTimeField(db_index=True)
+    reason = models.CharField(max_length=32)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["account", "model"], name="one_cooldown_per_account_model")]
+
+    def __str__(self) -> str:
+        return f"{self.account_id} {self.model or '*'} {self.reason}"
+
+
+class CatalogueModel(models.Model):
+    """A model that callers may name; see ``accounts.compile.ModelView`` for what the fields mean."""
+
+    AUDITED: ClassVar[tuple[str, ...]] = (
+        "name", "upstream_id", "owner", "display_name", "context_tokens", "max_output_tokens", "parameters",
+        "thinking_parameters", "enabled",
+    )  # fmt: skip
+
+    name = models.CharField(max_length=128, unique=True)
+    upstream_id = models.CharField(max_length=128, blank=True)
+    owner = models.CharField(max_length=64, default="poolgate")
+    display_name = models.CharField(max_length=128, blank=True)
+    context_tokens = models.PositiveIntegerField(default=200_000)
+    max_output_tokens = models.PositiveIntegerField(default=64_000)
+    parameters = models.JSONField(default=dict, blank=True)
+    thinking_parameters = models.JSONField(default=usual_thinking, blank=True)
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name

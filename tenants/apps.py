@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class TenantsConfig(AppConfig):
+    name = "tenants"
+    label = "tenants"
+    default_auto_field = "django.db.models.BigAutoField"
