@@ -1,0 +1,12 @@
+"""Addresses that Django serves. The data plane's are not here: ``config.asgi`` sends them past Django."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import path
+from django.views.generic import RedirectView
+
+urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("admin/", admin.site.urls),
+]

@@ -1,0 +1,22 @@
+#!/usr/bin/env python3
+"""The command line of Poolgate: ``manage.py up`` starts everything, ``manage.py help`` lists the rest."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from config.environment import take_data_dir
+
+
+def main(argv: list[str]) -> None:
+    """Runs one command. ``--data-dir`` is taken here so that every command finds the same engines and secrets."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    rest = take_data_dir(argv)
+    from django.core.management import execute_from_command_line  # noqa: PLC0415 - the data dir must be known first
+
+    execute_from_command_line(rest)
+
+
+if __name__ == "__main__":
+    main(sys.argv)
