@@ -1,12 +1,29 @@
-"""Rows of this app → frozen values for the snapshot. The hot path reads these, never rows. Pure."""
+"""Rows of this app → frozen values for the snapshot. The hot path reads these, never rows. Pure.
+
+Forms and verbs check a row by compiling it, so what can be saved is what can be served.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct, field
+
+from core.invalid import InvalidValue
+
+if TYPE_CHECKING:
+    from accounts.models import Account, CatalogueModel
+
+_MODEL_NAME = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._:/*@-]{0,127}")
+_HEADER_WORD = re.compile(r"[A-Za-z0-9._+-]{0,32}")
+_PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_TWIN_SUFFIX = "-thinking"
+_E = TypeVar("_E", bound=StrEnum)
 
 
 def usual_thinking() -> dict[str, str]:
@@ -33,7 +50,7 @@ class AccountState(StrEnum):
 
 
 class AccountView(Struct, frozen=True):
-    """An account as selection sees it: never a credential, only the id of one."""
+    """An account as selection sees it: never a credential, only the id of one (0: it has none)."""
 
     id: int
     name: str
@@ -74,3 +91,133 @@ class ModelView(Struct, frozen=True):
     @property
     def is_pattern(self) -> bool:
         return "*" in self.name
+
+
+def compile_accounts(rows: Iterable[Account]) -> tuple[AccountView, ...]:
+    """Views of all accounts, resting ones included (who is refused hears why). Raises ``InvalidValue``."""
+    return tuple(compile_account(row) for row in rows)
+
+
+def compile_account(row: Account) -> AccountView:
+    """One view. The row must be saved (its groups are read). Raises ``InvalidValue``."""
+    if not row.name.strip():
+        raise InvalidValue("name", "an account needs a name.")
+    if not 1 <= row.slots <= 1000:
+        raise InvalidValue("slots", "must be from 1 to 1000.")
+    if not 0 <= row.priority <= 1000:
+        raise InvalidValue("priority", "must be from 0 to 1000.")
+    credential = getattr(row, "credential", None)
+    return AccountView(
+        id=row.pk,
+        name=row.name,
+        kind=_member("kind", AccountKind, row.kind),
+        transport=_member("transport", Transport, row.transport),
+        base_url=_base_url(row.base_url),
+        groups=frozenset(group.pk for group in row.groups.all()),
+        credential_id=credential.pk if credential else 0,
+        priority=row.priority,
+        slots=row.slots,
+        state=_state(row, has_credential=credential is not None),
+        models=_patterns(row.allowed_models),
+        client_type=_header_word("client_type", row.client_type),
+        client_version=_header_word("client_version", row.client_version),
+        proxy_url=_proxy_url(row.proxy_url),
+    )
+
+
+def compile_models(rows: Iterable[CatalogueModel]) -> tuple[ModelView, ...]:
+    """Views of the enabled models. Raises ``InvalidValue``."""
+    return tuple(compile_model(row) for row in rows if row.enabled)
+
+
+def compile_model(row: CatalogueModel) -> ModelView:
+    """One view; an unsaved row will do. Raises ``InvalidValue``."""
+    if not _MODEL_NAME.fullmatch(row.name):
+        raise InvalidValue("name", "use 1 to 128 letters, digits and . _ : / @ - (and * in a pattern).")
+    if row.name.endswith(_TWIN_SUFFIX):
+        raise InvalidValue("name", f"{_TWIN_SUFFIX} twins are made by themselves; name the base model.")
+    if row.upstream_id and (not _MODEL_NAME.fullmatch(row.upstream_id) or "*" in row.upstream_id):
+        raise InvalidValue("upstream_id", "use at most 128 letters, digits and . _ : / @ -")
+    if row.context_tokens < 1024:
+        raise InvalidValue("context_tokens", "must be at least 1024.")
+    if not 1 <= row.max_output_tokens <= row.context_tokens:
+        raise InvalidValue("max_output_tokens", "must be at least 1 and at most the context.")
+    return ModelView(
+        name=row.name,
+        upstream_id=row.upstream_id or ("" if "*" in row.name else row.name),
+        owner=row.owner,
+        display_name=row.display_name or row.name,
+        context_tokens=row.context_tokens,
+        max_output_tokens=row.max_output_tokens,
+        parameters=_parameters("parameters", row.parameters),
+        thinking_parameters=_parameters("thinking_parameters", row.thinking_parameters),
+        created=int(row.created_at.timestamp()),
+    )
+
+
+def _state(row: Account, *, has_credential: bool) -> AccountState:
+    state = _member("state", AccountState, row.state)
+    if not row.enabled:
+        return AccountState.DISABLED
+    if state is AccountState.READY and not has_credential:
+        return AccountState.NEEDS_SIGN_IN
+    return state
+
+
+def _member(name: str, enum: type[_E], value: str) -> _E:
+    try:
+        return enum(value)
+    except ValueError:
+        raise InvalidValue(name, f"must be one of {', '.join(enum)}.") from None
+
+
+def _base_url(url: str) -> str:
+    parts = _split("base_url", url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidValue("base_url", "must be an http or https address.")
+    if parts.query or parts.fragment:
+        raise InvalidValue("base_url", "must have no query and no fragment.")
+    return url.rstrip("/")
+
+
+def _proxy_url(url: str) -> str:
+    if not url:
+        return ""
+    parts = _split("proxy_url", url)
+    if parts.scheme not in ("http", "https", "socks5") or not parts.hostname:
+        raise InvalidValue("proxy_url", "must be an http, https or socks5 address.")
+    return url
+
+
+def _split(name: str, url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises for one that is no number
+    except ValueError:
+        raise InvalidValue(name, "is not an address.") from None
+    if parts.username is not None or parts.password is not None:
+        raise InvalidValue(name, "must hold no user name or password: this column is not encrypted.")
+    return parts
+
+
+def _patterns(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise InvalidValue("allowed_models", "must be a list.")
+    for pattern in value:
+        if not isinstance(pattern, str) or not _MODEL_NAME.fullmatch(pattern):
+            raise InvalidValue("allowed_models", "holds something that is no model name.")
+    return tuple(value)
+
+
+def _header_word(name: str, value: str) -> str:
+    if not _HEADER_WORD.fullmatch(value):
+        raise InvalidValue(name, "use at most 32 letters, digits and . _ + -")
+    return value
+
+
+def _parameters(name: str, value: object) -> Mapping[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise InvalidValue(name, "must map names to texts.")
+    if not all(_PARAMETER.fullmatch(key) and len(item) <= 128 for key, item in value.items()):
+        raise InvalidValue(name, "holds an impossible name or too long a text.")
+    return dict(value)

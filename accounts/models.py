@@ -81,7 +81,7 @@ class Credential(models.Model):
     kind = models.CharField(max_length=16, choices=Kind.choices, default=Kind.API_KEY)
     sealed = SealedField()
     last_four = models.CharField(max_length=4)
-    expires_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
     updated_at = models.DateTimeField(auto_now=True)
 
     def __str__(self) -> str:
@@ -121,7 +121,7 @@ class CatalogueModel(models.Model):
     parameters = models.JSONField(default=dict, blank=True)
     thinking_parameters = models.JSONField(default=usual_thinking, blank=True)
     enabled = models.BooleanField(default=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
         ordering = ["name"]

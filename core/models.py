@@ -57,7 +57,7 @@ class AuditEntry(models.Model):
         return f"{self.actor} {self.verb} {self.object_type} {self.object_id}"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        if self.pk is not None:
+        if not self._state.adding:
             raise TypeError("The audit trail is append-only.")
         super().save(*args, **kwargs)
 

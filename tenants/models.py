@@ -77,15 +77,17 @@ class ApiKey(models.Model):
     digest = models.BinaryField(max_length=32)
     last_four = models.CharField(max_length=4)
     env = models.CharField(max_length=4, choices=Env.choices, default=Env.LIVE)
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
-    expires_at = models.DateTimeField(null=True)
-    revoked_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
     expose_thinking = models.BooleanField(default=False)
     drop_hosted_tools = models.BooleanField(default=True)
     allowed_models = models.JSONField(default=list, blank=True)
     max_concurrency = models.PositiveIntegerField(default=0)
-    last_used_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["team__name", "name", "id"]

@@ -1,0 +1,229 @@
+"""What can be done to groups, accounts and the catalogue. Each verb writes its audit row and publishes, in one
+transaction, and checks a row by compiling it. Wrong input raises ``InvalidValue``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.utils.text import slugify
+
+from accounts.catalogue import OFFERS
+from accounts.compile import AccountKind, AccountState, Transport, compile_account, compile_model
+from accounts.models import Account, CatalogueModel, Credential, Group
+from core import audit, outbound, publish
+from core.audit import SYSTEM, Actor
+from core.columns import check_columns
+from core.encryption import seal
+from core.invalid import InvalidValue
+from tenants.models import Team
+
+CURSOR_URL = "https://api2.cursor.sh"
+
+
+@transaction.atomic
+def create_group(name: str, *, teams: Iterable[Team] = (), actor: Actor = SYSTEM) -> Group:
+    """A new group, open to ``teams``."""
+    group = Group(name=name.strip(), slug=slugify(name))
+    check_columns(group)
+    group.save()
+    group.teams.set(teams)
+    audit.record(actor, "group.create", group, after=_group_state(group))
+    publish.bump()
+    return group
+
+
+@transaction.atomic
+def allow_teams(group: Group, teams: Iterable[Team], *, actor: Actor = SYSTEM) -> None:
+    """Makes ``teams`` the ones that may use the group, and no others."""
+    before = _group_state(group)
+    group.teams.set(teams)
+    audit.record(actor, "group.allow_teams", group, before=before, after=_group_state(group))
+    publish.bump()
+
+
+@transaction.atomic
+def delete_group(group: Group, *, actor: Actor = SYSTEM) -> None:
+    """Removes a group; its accounts stay."""
+    audit.record(actor, "group.delete", group, before=_group_state(group))
+    group.delete()
+    publish.bump()
+
+
+@transaction.atomic
+def create_cursor_account(
+    name: str,
+    api_key: str,
+    base_url: str = CURSOR_URL,
+    groups: Iterable[Group] = (),
+    *,
+    priority: int = 100,
+    slots: int = 3,
+    allowed_models: Sequence[str] = (),
+    client_type: str = "",
+    client_version: str = "",
+    proxy_url: str = "",
+    notes: str = "",
+    actor: Actor = SYSTEM,
+) -> Account:
+    """A Cursor account that signs in with an API key. ``allowed_models``: upstream ids or patterns; none means all."""
+    row = Account(
+        name=name.strip(),
+        kind=AccountKind.CURSOR.value,
+        transport=Transport.AGENT_RPC.value,
+        base_url=base_url.rstrip("/"),
+        priority=priority,
+        slots=slots,
+        allowed_models=list(allowed_models),
+        client_type=client_type,
+        client_version=client_version,
+        proxy_url=proxy_url,
+        notes=notes,
+    )
+    _check_and_save(row)
+    row.groups.set(groups)
+    _add_credential(row, api_key, Credential.Kind.API_KEY, None)
+    compile_account(row)
+    audit.record(actor, "account.create", row, after=audit.state(row))
+    publish.bump()
+    return row
+
+
+@transaction.atomic
+def set_state(account: Account, state: AccountState, reason: str = "", *, actor: Actor = SYSTEM) -> None:
+    """What the gateway or an admin found out. Nothing happens when it is so already."""
+    row = _lock(account)
+    if (row.state, row.state_reason) != (state.value, reason):
+        _change(row, "account.set_state", actor, state=state.value, state_reason=reason)
+    account.state, account.state_reason = row.state, row.state_reason
+
+
+@transaction.atomic
+def set_enabled(account: Account, enabled: bool, *, actor: Actor = SYSTEM) -> None:
+    """The admin's switch. Running requests go on."""
+    row = _lock(account)
+    if row.enabled != enabled:
+        _change(row, "account.enable" if enabled else "account.disable", actor, enabled=enabled)
+    account.enabled = row.enabled
+
+
+@transaction.atomic
+def replace_credential(
+    account: Account,
+    secret: str,
+    kind: str = Credential.Kind.API_KEY,
+    expires_at: datetime | None = None,
+    *,
+    actor: Actor = SYSTEM,
+) -> Credential:
+    """A new credential in place of the old one. An account that rested for want of one is ready again."""
+    row = _lock(account)
+    old = Credential.objects.filter(account=row).first()
+    before = audit.state(old) if old else None
+    if old is not None:
+        old.delete()
+    new = _add_credential(row, secret, kind, expires_at)
+    audit.record(actor, "account.replace_credential", new, before=before, after=audit.state(new))
+    if row.state == AccountState.NEEDS_SIGN_IN:
+        _change(row, "account.set_state", actor, state=AccountState.READY.value, state_reason="")
+    publish.bump()
+    account.refresh_from_db()
+    return new
+
+
+@transaction.atomic
+def delete_account(account: Account, *, actor: Actor = SYSTEM) -> None:
+    """Removes an account with its credential. Its records stay."""
+    audit.record(actor, "account.delete", account, before=audit.state(account))
+    account.delete()
+    publish.bump()
+
+
+@transaction.atomic
+def define_model(name: str, *, actor: Actor = SYSTEM, **fields: Any) -> CatalogueModel:
+    """Adds a model to the catalogue or changes one. ``fields``: columns of ``CatalogueModel``; others keep their value.
+
+    Raises ``TypeError`` for a column that does not exist.
+    """
+    row = CatalogueModel.objects.select_for_update().filter(name=name).first()
+    before = audit.state(row) if row else None
+    row = row or CatalogueModel(name=name)
+    unknown = set(fields) - set(CatalogueModel.AUDITED)
+    if unknown:
+        raise TypeError(f"a catalogue model has no {', '.join(sorted(unknown))}")
+    for column, value in fields.items():
+        setattr(row, column, dict(value) if isinstance(value, Mapping) else value)
+    compile_model(row)
+    check_columns(row)
+    row.save()
+    audit.record(actor, "model.define", row, before=before, after=audit.state(row))
+    publish.bump()
+    return row
+
+
+@transaction.atomic
+def delete_model(row: CatalogueModel, *, actor: Actor = SYSTEM) -> None:
+    audit.record(actor, "model.delete", row, before=audit.state(row))
+    row.delete()
+    publish.bump()
+
+
+@transaction.atomic
+def ensure_catalogue(*, actor: Actor = SYSTEM) -> int:
+    """Fills an empty catalogue with the defaults; says how many were added. A catalogue with models is left alone."""
+    if CatalogueModel.objects.exists():
+        return 0
+    for offer in OFFERS:
+        define_model(
+            offer.name,
+            owner=offer.owner,
+            display_name=offer.display_name,
+            context_tokens=offer.context_tokens,
+            max_output_tokens=offer.max_output_tokens,
+            actor=actor,
+        )
+    return len(OFFERS)
+
+
+def _check_and_save(row: Account) -> None:
+    check_columns(row)
+    try:
+        outbound.allow_list().check(row.base_url)
+    except outbound.Refused as error:
+        raise InvalidValue("base_url", str(error)) from None
+    row.save()
+
+
+def _change(row: Account, verb: str, actor: Actor, **columns: Any) -> None:
+    before = audit.state(row)
+    for column, value in columns.items():
+        setattr(row, column, value)
+    row.save(update_fields=list(columns))
+    audit.record(actor, verb, row, before=before, after=audit.state(row))
+    publish.bump()
+
+
+def _lock(account: Account) -> Account:
+    return Account.objects.select_for_update().get(pk=account.pk)
+
+
+def _add_credential(account: Account, secret: str, kind: str, expires_at: datetime | None) -> Credential:
+    secret = secret.strip()
+    if not secret or len(secret) > 8192 or not secret.isascii() or not secret.isprintable() or " " in secret:
+        raise InvalidValue("api_key", "must be one word of printable characters.")
+    if kind not in Credential.Kind.values:
+        raise InvalidValue("kind", f"must be one of {', '.join(Credential.Kind.values)}.")
+    return Credential.objects.create(
+        account=account,
+        kind=kind,
+        sealed=seal(secret),
+        last_four=secret[-4:] if len(secret) >= 16 else "",  # of a short one, four characters tell too much
+        expires_at=expires_at,
+    )
+
+
+def _group_state(group: Group) -> dict[str, Any]:
+    return audit.state(group) | {"teams": sorted(group.teams.values_list("slug", flat=True))}

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import apps
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+from django.db.models import Model
+
+from core.encryption import SealedField, SealError, keyring
+
+
+class Command(BaseCommand):
+    help = (
+        "Seals every stored secret anew with the first key of POOLGATE_ENCRYPTION_KEYS. "
+        "Afterwards the older keys may be taken out."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        broken = 0
+        for model in apps.get_models():
+            for column in [field.name for field in model._meta.concrete_fields if isinstance(field, SealedField)]:
+                done, failed = reseal_column(model, column)
+                broken += failed
+                self.stdout.write(f"{model._meta.label}.{column}: {done} sealed anew, {failed} could not be opened")
+        if broken:
+            raise CommandError(f"{broken} secrets are sealed with a key that is not configured. Keep the older keys.")
+
+
+def reseal_column(model: type[Model], column: str) -> tuple[int, int]:
+    """How many rows were sealed anew, and how many could not be opened. Each row is its own transaction: a rotation
+    that was stopped goes on where it was.
+    """
+    done = failed = 0
+    rows = model._default_manager.all()
+    for pk in list(rows.values_list("pk", flat=True)):
+        with transaction.atomic():
+            sealed = rows.select_for_update().filter(pk=pk).values_list(column, flat=True).first()
+            if sealed is None or keyring().is_current(bytes(sealed)):
+                continue
+            try:
+                rows.filter(pk=pk).update(**{column: keyring().reseal(bytes(sealed))})
+                done += 1
+            except SealError:
+                failed += 1
+    return done, failed

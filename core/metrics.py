@@ -1,0 +1,157 @@
+"""The metrics that every process counts; ``/metrics`` adds the processes up.
+
+Labels are bounded by their types: protocol names from a closed list, enums, and model names that the catalogue
+vouched for (``allow_models``), of which the first 100 ever seen keep a name and the rest share ``other``. Counting is
+synchronous, in memory, and cheap enough for the edge of a request; nothing here is called once per chunk.
+
+With several processes, ``PROMETHEUS_MULTIPROC_DIR`` must be in the environment before this module is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from ir.errors import Reason, Stage
+from ir.usage import Usage
+
+OTHER = "other"
+PROTOCOLS = frozenset({"chat", "responses", "messages", "gemini", "agent"})
+MAX_MODELS = 100
+
+DURATION = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 600, 900)
+FIRST_TOKEN = (0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60, 120)
+
+
+class Rejection(StrEnum):
+    """Why a request was turned away before any upstream was called."""
+
+    BAD_KEY = "bad_key"
+    EXPIRED = "expired"
+    MODEL = "model"
+    BUDGET = "budget"
+    BODY = "body"
+    CONCURRENCY = "concurrency"
+    PACE = "pace"
+    QUOTA = "quota"
+    NO_ACCOUNT = "no_account"
+    STATE = "state"
+
+
+class Cause(StrEnum):
+    """What ended a stream after its first content."""
+
+    UPSTREAM_CUT = "upstream_cut"
+    IDLE = "idle"
+    MAX = "max"
+    GATEWAY = "gateway"
+
+
+_requests = Counter("poolgate_requests", "Requests, counted at their end.", ["protocol", "model", "stream", "outcome"])
+_duration = Histogram(
+    "poolgate_request_duration_seconds", "From the first byte in to the last byte out.",
+    ["protocol", "stream", "outcome"], buckets=DURATION,
+)  # fmt: skip
+_first_token = Histogram(
+    "poolgate_time_to_first_token_seconds", "Until the first semantic byte to the caller.",
+    ["protocol", "model"], buckets=FIRST_TOKEN,
+)  # fmt: skip
+_attempts = Counter("poolgate_attempts", "Tries on an account, by how they ended.", ["reason", "stage"])
+_switches = Counter("poolgate_switches", "Changes to another account, by what made it necessary.", ["reason"])
+_rejected = Counter("poolgate_rejected", "Requests turned away before any upstream call.", ["reason"])
+_inflight = Gauge(
+    "poolgate_inflight_requests", "Requests running now.", ["protocol", "stream"], multiprocess_mode="livesum"
+)
+_tokens = Counter("poolgate_tokens", "Tokens of finished requests.", ["model", "type", "source"])
+_interrupted = Counter("poolgate_interrupted_streams", "Streams that broke after content.", ["protocol", "cause"])
+_auth_failures = Counter("poolgate_auth_failures", "Requests without a valid key.")
+_generation = Gauge(
+    "poolgate_config_generation", "Version of the configuration in force; the oldest of all processes.",
+    multiprocess_mode="livemin",
+)  # fmt: skip
+
+
+class ModelLabels:
+    """Model names fit to be a label: only vouched ones, and never more than ``limit`` over the life of the process."""
+
+    def __init__(self, limit: int = MAX_MODELS) -> None:
+        self._limit = limit
+        self._named: set[str] = set()
+
+    def allow(self, names: Iterable[str]) -> None:
+        """Vouches for names of the catalogue, in order of importance."""
+        for name in names:
+            if len(self._named) >= self._limit:
+                return
+            self._named.add(name)
+
+    def __call__(self, name: str) -> str:
+        return name if name in self._named else OTHER
+
+
+_model_labels = ModelLabels()
+allow_models = _model_labels.allow
+
+
+def count_request(
+    protocol: str, model: str, stream: bool, outcome: StrEnum, seconds: float, first_token: float | None
+) -> None:
+    """One finished request. ``seconds`` its whole length, ``first_token`` None when none came."""
+    protocol, model, streamed = _protocol(protocol), _model_labels(model), _flag(stream)
+    _requests.labels(protocol, model, streamed, outcome.value).inc()
+    _duration.labels(protocol, streamed, outcome.value).observe(seconds)
+    if first_token is not None:
+        _first_token.labels(protocol, model).observe(first_token)
+
+
+def count_tokens(model: str, usage: Usage) -> None:
+    """The tokens of one finished request; unknown counts are left out. ``output`` includes ``reasoning``."""
+    counts = {
+        "input": usage.input_uncached,
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "reasoning": usage.reasoning,
+    }
+    for kind, count in counts.items():
+        if count:
+            _tokens.labels(_model_labels(model), kind, usage.source.value).inc(count)
+
+
+def count_attempt(reason: Reason | None, stage: Stage) -> None:
+    """One try on one account; ``reason`` None: it served."""
+    _attempts.labels(reason.value if reason else "ok", stage.value).inc()
+
+
+def count_switch(reason: Reason) -> None:
+    _switches.labels(reason.value).inc()
+
+
+def count_rejected(reason: Rejection) -> None:
+    """A request turned away; a wrong or missing key counts as an authentication failure too."""
+    _rejected.labels(reason.value).inc()
+    if reason in (Rejection.BAD_KEY, Rejection.EXPIRED):
+        _auth_failures.inc()
+
+
+def count_interrupted(protocol: str, cause: Cause) -> None:
+    _interrupted.labels(_protocol(protocol), cause.value).inc()
+
+
+def change_inflight(protocol: str, stream: bool, by: int) -> None:
+    """+1 when a request begins, -1 when it ends."""
+    _inflight.labels(_protocol(protocol), _flag(stream)).inc(by)
+
+
+def set_generation(version: int) -> None:
+    _generation.set(version)
+
+
+def _protocol(name: str) -> str:
+    return name if name in PROTOCOLS else OTHER
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+
+from core.audit import COMMAND_LINE
+from tenants.keys import ENVS
+from tenants.models import Team
+from tenants.verbs import create_team, issue_key
+
+
+class Command(BaseCommand):
+    help = "Issues an API key and prints it, and nothing else, on standard output. It cannot be shown again."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--team", required=True, help="name or slug of the team")
+        parser.add_argument("--name", required=True, help="what the key is for")
+        parser.add_argument("--env", default="live", choices=ENVS)
+        parser.add_argument("--create-team", action="store_true", help="make the team when there is none of that name")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            with transaction.atomic():
+                team = find_team(options["team"], create=options["create_team"])
+                _, text = issue_key(team, options["name"], options["env"], actor=COMMAND_LINE)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        self.stdout.write(text)
+
+
+def find_team(name: str, *, create: bool) -> Team:
+    """The team of that name, or else slug. Raises ``CommandError`` that lists the teams there are."""
+    team = Team.objects.filter(name=name).first() or Team.objects.filter(slug=name).first()
+    if team is not None:
+        return team
+    if create:
+        return create_team(name, actor=COMMAND_LINE)
+    known = ", ".join(Team.objects.values_list("name", flat=True)) or "none"
+    raise CommandError(f"There is no team named {name}. Teams: {known}. Add --create-team to make it.")

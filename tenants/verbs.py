@@ -1,0 +1,123 @@
+"""What can be done to teams, keys and the owner. Each verb writes its audit row and publishes, in one transaction.
+
+Wrong input raises ``InvalidValue``. Secrets are returned once and kept nowhere.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+from django.utils.text import slugify
+
+from core import audit, publish
+from core.audit import SYSTEM, Actor
+from core.columns import check_columns
+from core.invalid import InvalidValue
+from tenants import keys
+from tenants.compile import compile_key
+from tenants.models import ApiKey, Profile, Team
+
+OWNER = "admin"
+_PASSWORD_BYTES = 15  # 20 characters
+
+
+@transaction.atomic
+def create_team(name: str, slug: str = "", *, actor: Actor = SYSTEM) -> Team:
+    """A new tenant. Without ``slug`` one is made of the name."""
+    team = Team(name=name.strip(), slug=slugify(slug or name))
+    check_columns(team)
+    team.save()
+    audit.record(actor, "team.create", team, after=audit.state(team))
+    publish.bump()
+    return team
+
+
+@transaction.atomic
+def delete_team(team: Team, *, actor: Actor = SYSTEM) -> None:
+    """Removes a tenant with its memberships and keys. Its records stay."""
+    audit.record(actor, "team.delete", team, before=audit.state(team))
+    team.delete()
+    publish.bump()
+
+
+@transaction.atomic
+def issue_key(
+    team: Team,
+    name: str,
+    env: str = "live",
+    *,
+    created_by: User | None = None,
+    expires_at: datetime | None = None,
+    expose_thinking: bool = False,
+    allowed_models: Sequence[str] = (),
+    max_concurrency: int = 0,
+    actor: Actor = SYSTEM,
+) -> tuple[ApiKey, str]:
+    """A new key and its text, which nobody can show again."""
+    made = keys.make(env, secrets.token_bytes(keys.RANDOM_BYTES))
+    if expires_at is not None and expires_at <= timezone.now():
+        raise InvalidValue("expires_at", "must be in the future.")
+    row = ApiKey(
+        team=team,
+        name=name.strip(),
+        public_id=made.public_id,
+        digest=keys.digest(made.text, settings.POOLGATE_KEY_PEPPER),
+        last_four=made.last_four,
+        env=env,
+        created_by=created_by,
+        expires_at=expires_at,
+        expose_thinking=expose_thinking,
+        allowed_models=list(allowed_models),
+        max_concurrency=max_concurrency,
+    )
+    compile_key(row, {})
+    check_columns(row)
+    row.save()
+    audit.record(actor, "key.issue", row, after=audit.state(row))
+    publish.bump()
+    return row, made.text
+
+
+@transaction.atomic
+def revoke_key(row: ApiKey, *, actor: Actor = SYSTEM) -> None:
+    """Ends a key for good. A revoked one keeps the time of its first revocation."""
+    locked = ApiKey.objects.select_for_update().get(pk=row.pk)
+    if locked.revoked_at is not None:
+        return
+    before = audit.state(locked)
+    locked.revoked_at = timezone.now()
+    locked.save(update_fields=["revoked_at"])
+    row.revoked_at = locked.revoked_at
+    audit.record(actor, "key.revoke", locked, before=before, after=audit.state(locked))
+    publish.bump()
+
+
+@transaction.atomic
+def create_owner(password: str | None = None, *, actor: Actor = SYSTEM) -> str:
+    """The first user, a superuser named ``admin``. Returns the one-time password. There is only one owner."""
+    if User.objects.filter(username=OWNER).exists():
+        raise ValueError("The owner exists already; `manage.py owner --reset` makes a new one-time password.")
+    return _hand_over(User(username=OWNER, is_staff=True, is_superuser=True), password, "owner.create", actor)
+
+
+@transaction.atomic
+def reset_owner(password: str | None = None, *, actor: Actor = SYSTEM) -> str:
+    """A new one-time password for the owner, who is made when missing. Ends all sessions of the old one."""
+    owner = User.objects.select_for_update().filter(username=OWNER).first() or User(username=OWNER)
+    owner.is_active = owner.is_staff = owner.is_superuser = True
+    return _hand_over(owner, password, "owner.reset", actor)
+
+
+def _hand_over(owner: User, password: str | None, verb: str, actor: Actor) -> str:
+    secret = password or secrets.token_urlsafe(_PASSWORD_BYTES)
+    owner.set_password(secret)
+    owner.save()
+    Profile.objects.update_or_create(user=owner, defaults={"must_change_password": True})
+    audit.record(actor, verb, owner)
+    return secret
