@@ -1,0 +1,16 @@
+"""What every test may use. The engines (``redis_url``, pytest-django's ``db``) come from ``tests.plugins.engines``."""
+
+from __future__ import annotations
+
+import pytest
+from django.conf import settings
+
+
+def pytest_configure() -> None:
+    # The real hash takes a third of a second a password, by design.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(engines: None, django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """pytest-django's hook before it makes the test database."""

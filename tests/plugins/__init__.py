@@ -1,0 +1,1 @@
+"""Fixtures that more than one directory of tests uses."""
