@@ -1,0 +1,13 @@
+"""Anthropic Messages, we are the client: see ``gateway.contracts.ClientRole``."""
+
+from __future__ import annotations
+
+from gateway.protocols.messages.faults import classify
+from gateway.protocols.messages.incoming import MessagesReader
+from gateway.protocols.messages.outgoing import encode_request
+
+__all__ = ["classify", "encode_request", "stream"]
+
+
+def stream() -> MessagesReader:
+    return MessagesReader()

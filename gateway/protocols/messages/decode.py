@@ -1,0 +1,166 @@
+"""A Messages body → ``ir.Request``.
+
+Source: Anthropic's Messages API, as its SDKs type it and its clients use it. Strict in what cannot be carried, and
+tolerant of everything else: clients add fields every month and probe for features by the 400s they get, so unknown
+fields are listed as ignored and ``cache_control`` may stand anywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.protocols.messages.fields import (
+    refuse,
+    take_count,
+    take_flag,
+    take_list,
+    take_name,
+    take_object,
+    take_share,
+    take_text,
+)
+from gateway.protocols.messages.history import decode_messages, decode_texts
+from gateway.protocols.messages.tools import decode_choice, decode_tools
+from ir.errors import ApiError, Kind, invalid
+from ir.ignored import list_ignored
+from ir.request import Request, Thinking
+
+MIN_BUDGET = 1024
+
+_KNOWN = frozenset(
+    {
+        "cache_control",
+        "max_tokens",
+        "messages",
+        "metadata",
+        "model",
+        "output_config",
+        "stop_sequences",
+        "stream",
+        "system",
+        "temperature",
+        "thinking",
+        "tool_choice",
+        "tools",
+        "top_k",
+        "top_p",
+    }
+)
+_EFFORTS = {"low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "xhigh"}
+
+
+def decode_request(body: object) -> Request:
+    """``body`` is parsed JSON of any shape. Raises ``ApiError`` and nothing else."""
+    if not isinstance(body, dict):
+        raise invalid("invalid_json", "the request body must be a JSON object")
+    _refuse_server_side(body)
+    ignored = [name for name, value in body.items() if name not in _KNOWN and value is not None]
+    model = take_name(body.get("model"), "model")
+    max_tokens = _decode_max_tokens(body.get("max_tokens"))
+    history = decode_messages(body.get("messages"))
+    offer = decode_tools(body.get("tools"))
+    choice, parallel = decode_choice(body.get("tool_choice"), offer)
+    effort = _decode_effort(body.get("output_config"), ignored)
+    thinking = _decode_thinking(body.get("thinking"), effort, max_tokens)
+    if choice.demands_call and _is_enabled(body.get("thinking")):
+        raise refuse("tool_choice", "a tool cannot be forced while thinking is enabled", "thinking_with_forced_tool")
+    system = body.get("system")
+    top_k = body.get("top_k")
+    return Request(
+        model=model,
+        messages=history.messages,
+        system="\n\n".join([*([] if system is None else decode_texts(system, "system")), *history.system]),
+        tools=offer.tools,
+        tool_choice=choice,
+        parallel_tool_calls=parallel,
+        max_output_tokens=max_tokens,
+        stop=_decode_stop(body.get("stop_sequences")),
+        temperature=take_share(body.get("temperature"), "temperature"),
+        top_p=take_share(body.get("top_p"), "top_p"),
+        top_k=None if top_k is None else take_count(top_k, "top_k", 0),
+        thinking=thinking,
+        stream=bool(take_flag(body.get("stream"), "stream")),
+        session=_decode_session(body.get("metadata")),
+        ignored=list_ignored([*ignored, *offer.ignored, *history.ignored]),
+    )
+
+
+def _refuse_server_side(body: dict[str, Any]) -> None:
+    """What only Anthropic's servers can do. A refused thread makes the SDKs send the whole history instead."""
+    if body.get("thread") is not None:
+        raise ApiError(
+            Kind.INVALID_REQUEST,
+            "thread_unsupported_request",
+            "thread: threads are not supported; send the full conversation without it",
+            param="thread",
+            details={"error_code": "thread_unsupported_request", "unsupported": ["thread"]},
+        )
+    if body.get("mcp_servers"):
+        raise refuse("mcp_servers", "servers cannot be called from here", "unsupported_parameter")
+    if body.get("container") is not None:
+        raise refuse("container", "containers are not supported", "unsupported_parameter")
+    if body.get("output_format") is not None:
+        raise refuse("output_format", "only plain text output is supported", "unsupported_response_format")
+
+
+def _decode_max_tokens(value: object) -> int:
+    if value is None:
+        raise refuse("max_tokens", "Field required", "missing_max_tokens")
+    return take_count(value, "max_tokens", 1)
+
+
+def _decode_stop(value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    sequences = []
+    for index, entry in enumerate(take_list(value, "stop_sequences")):
+        text = take_text(entry, f"stop_sequences.{index}")
+        if not text.strip():
+            raise refuse(f"stop_sequences.{index}", "each stop sequence must contain non-whitespace", "invalid_value")
+        sequences.append(text)
+    return tuple(sequences)
+
+
+def _decode_session(value: object) -> str:
+    if value is None:
+        return ""
+    user = take_object(value, "metadata").get("user_id")
+    return "" if user is None else take_text(user, "metadata.user_id")
+
+
+def _decode_effort(value: object, ignored: list[str]) -> str | None:
+    if value is None:
+        return None
+    config = take_object(value, "output_config")
+    if config.get("format") is not None:
+        raise refuse("output_config.format", "only plain text output is supported", "unsupported_response_format")
+    if config.get("effort") is None:
+        return None
+    effort = _EFFORTS.get(take_text(config["effort"], "output_config.effort"))
+    if effort is None:
+        ignored.append("output_config.effort")
+    return effort
+
+
+def _is_enabled(thinking: object) -> bool:
+    return isinstance(thinking, dict) and thinking.get("type") == "enabled"
+
+
+def _decode_thinking(value: object, effort: str | None, max_tokens: int) -> Thinking:
+    if value is None:
+        return Thinking(effort=effort)
+    fields = take_object(value, "thinking")
+    display = fields.get("display")
+    visible = display is None or take_text(display, "thinking.display") != "omitted"
+    match fields.get("type"):
+        case "disabled":
+            return Thinking(enabled=False, effort=effort)
+        case "adaptive":
+            return Thinking(enabled=True, effort=effort, visible=visible)
+        case "enabled":
+            budget = take_count(fields.get("budget_tokens"), "thinking.enabled.budget_tokens", MIN_BUDGET)
+            if budget >= max_tokens:
+                raise refuse("thinking.enabled.budget_tokens", "must be less than max_tokens", "invalid_value")
+            return Thinking(enabled=True, effort=effort, budget_tokens=budget, visible=visible)
+        case _:
+            raise refuse("thinking.type", "must be enabled, adaptive or disabled", "invalid_value")
