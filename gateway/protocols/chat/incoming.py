@@ -1,0 +1,153 @@
+"""The stream of a Chat upstream → events.
+
+A turn has ended well only when a choice named a ``finish_reason``; ``[DONE]`` or the end of the connection without
+one is a cut. Usage comes on the chunk of the finish or on one after it, so ``Finish`` waits for ``[DONE]`` or the end.
+An error frame and anything that is not a chunk are faults: half an answer is never passed off as a whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from gateway.contracts import JsonObject
+from gateway.protocols.chat.assembly import Assembly
+from gateway.protocols.chat.classify import fault_of
+from gateway.protocols.chat.fields import text_or_empty
+from gateway.wire.sse import Reader
+from ir.errors import Fault, Reason, Stage
+from ir.events import Event, Finish, FinishReason, PartKind, ResponseStart, Unified
+from ir.usage import Usage
+
+REASONS: Mapping[str, Unified] = {
+    "stop": Unified.STOP,
+    "length": Unified.LENGTH,
+    "tool_calls": Unified.TOOL_CALLS,
+    "function_call": Unified.TOOL_CALLS,
+    "content_filter": Unified.CONTENT_FILTER,
+}
+
+
+class Stream:
+    """One answer, fed as it comes off the wire. See ``gateway.contracts.ClientStream``."""
+
+    def __init__(self) -> None:
+        self._reader = Reader()
+        self._assembly = Assembly()
+        self._stage = Stage.PREAMBLE
+        self._id = ""
+        self._finish_reason = ""
+        self._usage = Usage()
+        self._done = False
+
+    def feed(self, data: bytes) -> Sequence[Event]:
+        out: list[Event] = []
+        try:
+            frames = self._reader.feed(data)
+        except ValueError:
+            raise Fault(Reason.PROTOCOL, self._stage) from None
+        for frame in frames:
+            if self._done:
+                break
+            if frame.data == "[DONE]":
+                self._end(out)
+            else:
+                self._chunk(self._parse(frame.data), out)
+        return out
+
+    def close(self) -> Sequence[Event]:
+        """The connection ended. Raises ``Fault`` (CUT) unless the answer is whole."""
+        out: list[Event] = []
+        if not self._done:
+            self._end(out)
+        return out
+
+    def _parse(self, data: str) -> JsonObject:
+        try:
+            chunk = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            chunk = None
+        if not isinstance(chunk, dict):
+            raise Fault(Reason.PROTOCOL, self._stage)
+        return chunk
+
+    def _chunk(self, chunk: JsonObject, out: list[Event]) -> None:
+        if chunk.get("error"):
+            raise fault_of(chunk["error"], self._stage)
+        choices = chunk.get("choices")
+        usage = chunk.get("usage")
+        if not isinstance(choices, list) and not isinstance(usage, dict):
+            raise Fault(Reason.PROTOCOL, self._stage)
+        if self._stage is Stage.PREAMBLE:
+            self._id = text_or_empty(chunk.get("id"))
+            out.append(ResponseStart(self._id))
+            self._stage = Stage.CONTENT
+        if isinstance(usage, dict):
+            self._usage = decode_usage(usage)
+        for choice in choices or ():
+            if isinstance(choice, dict) and choice.get("index", 0) == 0:
+                self._choice(choice, out)
+
+    def _choice(self, choice: JsonObject, out: list[Event]) -> None:
+        delta = choice.get("delta")
+        if isinstance(delta, dict):
+            self._delta(delta, out)
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str) and reason:
+            self._finish_reason = reason
+
+    def _delta(self, delta: JsonObject, out: list[Event]) -> None:
+        thinking = delta.get("reasoning_content") or delta.get("reasoning")
+        if isinstance(thinking, str) and thinking:
+            self._assembly.write(PartKind.REASONING, thinking, out)
+        text = delta.get("content") or delta.get("refusal")
+        if text:
+            if not isinstance(text, str):
+                raise Fault(Reason.PROTOCOL, self._stage)
+            self._assembly.write(PartKind.TEXT, text, out)
+        for call in delta.get("tool_calls") or ():
+            if not isinstance(call, dict):
+                raise Fault(Reason.PROTOCOL, self._stage)
+            self._assembly.write_call(call, self._id, out)
+
+    def _end(self, out: list[Event]) -> None:
+        raw = self._finish_reason
+        if not raw:
+            raise Fault(Reason.CUT, self._stage)
+        if raw == "error":  # some routers say so in the finish instead of an error frame
+            raise Fault(Reason.TRANSIENT, self._stage, upstream_code="finish_error")
+        unified = REASONS.get(raw, Unified.STOP)
+        called = self._assembly.has_calls
+        if unified is Unified.TOOL_CALLS and not called:
+            raise Fault(Reason.MISSING_TOOL_CALL, self._stage)
+        self._assembly.finish(out)
+        if called and unified is Unified.STOP:
+            unified = Unified.TOOL_CALLS
+        out.append(Finish(FinishReason(unified, raw), self._usage))
+        self._done = True
+
+
+def decode_usage(body: Mapping[str, Any]) -> Usage:
+    """Counts of the wire, clamped so that no part is larger than its whole; what is missing stays unknown."""
+    prompt, output = _count(body.get("prompt_tokens")), _count(body.get("completion_tokens"))
+    inside = body.get("prompt_tokens_details")
+    inside = inside if isinstance(inside, dict) else {}
+    read, write = _count(inside.get("cached_tokens")), _count(inside.get("cache_write_tokens"))
+    detail = body.get("completion_tokens_details")
+    reasoning = _count(detail.get("reasoning_tokens")) if isinstance(detail, dict) else None
+    if read is None:
+        read = _count(body.get("prompt_cache_hit_tokens"))  # DeepSeek's own place for it
+    read = _at_most(read, prompt)
+    write = _at_most(write, None if prompt is None else prompt - (read or 0))
+    uncached = None if prompt is None else prompt - (read or 0) - (write or 0)
+    return Usage(uncached, output, read, write, _at_most(reasoning, output))
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _at_most(count: int | None, whole: int | None) -> int | None:
+    return min(count, whole) if count is not None and whole is not None else count

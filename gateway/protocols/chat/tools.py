@@ -1,0 +1,169 @@
+"""``tools``, ``tool_choice`` and their legacy forms ``functions`` and ``function_call`` → the caller's tools.
+
+Hosted tools (``web_search``, …) run at the vendor and cannot be carried. Beside a function tool they are dropped and
+named, since the caller can do without; alone they are refused. A ``custom`` tool runs at the caller, so that dropping
+it would lose work silently: always refused. Source: OpenAI's Chat Completions reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from gateway.contracts import JsonObject
+from gateway.protocols.chat import fields
+from ir.errors import ApiError, invalid
+from ir.request import Tool, ToolChoice, ToolMode
+
+# OpenAI's own set, and the separators that names of MCP tools come with.
+NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+MODES = {"auto": ToolMode.AUTO, "none": ToolMode.NONE, "required": ToolMode.REQUIRED}
+
+
+class Toolbox(Struct, frozen=True):
+    """``dropped`` holds the paths of hosted tools; ``legacy``: the caller speaks the old form."""
+
+    tools: tuple[Tool, ...]
+    choice: ToolChoice
+    legacy: bool
+    dropped: tuple[str, ...]
+
+
+def decode_tools(body: JsonObject) -> Toolbox:
+    """Raises a 400 that names the field."""
+    dropped: tuple[str, ...] = ()
+    legacy = body.get("functions") is not None
+    if legacy:
+        if body.get("tools"):
+            raise invalid("invalid_tools", "functions: send either tools or functions", "functions")
+        items = fields.array(body["functions"], "functions")
+        tools = tuple(_function(item, f"functions[{index}]") for index, item in enumerate(items))
+    else:
+        tools, dropped = _tools(body.get("tools"))
+    _check_unique(tools, "functions" if legacy else "tools")
+    if body.get("tool_choice") is not None:
+        choice = _choice(body["tool_choice"])
+    else:
+        choice = _legacy_choice(body.get("function_call"))
+    _check_choice(choice, tools)
+    return Toolbox(tools, choice, legacy, dropped)
+
+
+def _tools(value: object) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+    tools: list[Tool] = []
+    dropped: list[str] = []
+    for index, item in enumerate(fields.array([] if value is None else value, "tools")):
+        path = f"tools[{index}]"
+        entry = fields.mapping(item, path)
+        match fields.text(entry.get("type") or "function", f"{path}.type"):
+            case "function":
+                tools.append(_function(entry.get("function"), f"{path}.function"))
+            case "custom":
+                raise _unsupported(path)
+            case _:
+                dropped.append(path)
+    if dropped and not tools:
+        raise _unsupported(dropped[0])
+    return tuple(tools), tuple(dropped)
+
+
+def _unsupported(path: str) -> ApiError:
+    return invalid("unsupported_tool_type", f"{path}.type: only function tools are supported", f"{path}.type")
+
+
+def _function(value: object, path: str) -> Tool:
+    function = fields.mapping(value, path)
+    name = fields.text(function.get("name"), f"{path}.name").strip()
+    if not NAME.fullmatch(name):
+        raise invalid(
+            "invalid_tools", f"{path}.name: must be 1 to 128 letters, digits or any of _ - . : /", f"{path}.name"
+        )
+    description = function.get("description")
+    strict = function.get("strict")
+    return Tool(
+        name,
+        "" if description is None else fields.text(description, f"{path}.description"),
+        _schema(function.get("parameters"), f"{path}.parameters"),
+        None if strict is None else fields.boolean(strict, f"{path}.strict"),
+    )
+
+
+def _schema(value: object, path: str) -> JsonObject:
+    """A schema whose root is an object; one that says nothing about its type is completed."""
+    if value is None or value == {}:
+        return {"type": "object", "properties": {}}
+    if not isinstance(value, dict) or value.get("type", "object") != "object":
+        raise invalid("invalid_tool_schema", f"{path}: must be a JSON Schema of type object", path)
+    return value if "type" in value else {"type": "object", **value}
+
+
+def _check_unique(tools: Sequence[Tool], path: str) -> None:
+    seen: set[str] = set()
+    for index, tool in enumerate(tools):
+        if tool.name in seen:
+            raise invalid("invalid_tools", f"{path}: two tools have the name '{tool.name}'", f"{path}[{index}]")
+        seen.add(tool.name)
+
+
+def _choice(value: object) -> ToolChoice:
+    if isinstance(value, str) and value in MODES:
+        return ToolChoice(MODES[value])
+    if isinstance(value, dict):
+        if value.get("type") == "function":
+            return ToolChoice(ToolMode.NAMED, (_chosen_name(value.get("function"), "tool_choice"),))
+        if value.get("type") == "allowed_tools":
+            return _allowed(value.get("allowed_tools"))
+    raise _bad_choice("tool_choice")
+
+
+def _allowed(value: object) -> ToolChoice:
+    path = "tool_choice.allowed_tools"
+    if not isinstance(value, dict) or value.get("mode") not in ("auto", "required"):
+        raise _bad_choice(path)
+    entries = value.get("tools")
+    if not isinstance(entries, list) or not entries:
+        raise _bad_choice(f"{path}.tools")
+    names: list[str] = []
+    for index, entry in enumerate(entries):
+        where = f"{path}.tools[{index}]"
+        if not isinstance(entry, dict) or entry.get("type") != "function":
+            raise _bad_choice(where)
+        names.append(_chosen_name(entry.get("function"), where))
+    return ToolChoice(ToolMode.ALLOWED, tuple(names), forced=value["mode"] == "required")
+
+
+def _chosen_name(value: object, path: str) -> str:
+    name = value.get("name") if isinstance(value, dict) else None
+    if not isinstance(name, str) or not name.strip():
+        raise _bad_choice(f"{path}.function.name")
+    return name.strip()
+
+
+def _legacy_choice(value: object) -> ToolChoice:
+    if value is None or value == "auto":
+        return ToolChoice()
+    if value == "none":
+        return ToolChoice(ToolMode.NONE)
+    name = value.get("name") if isinstance(value, dict) else None
+    if not isinstance(name, str) or not name.strip():
+        raise _bad_choice("function_call")
+    return ToolChoice(ToolMode.NAMED, (name.strip(),))
+
+
+def _bad_choice(path: str) -> ApiError:
+    return invalid(
+        "invalid_tool_choice", f"{path}: must be none, auto, required, a named function or allowed tools", path
+    )
+
+
+def _check_choice(choice: ToolChoice, tools: Sequence[Tool]) -> None:
+    if choice.mode in (ToolMode.AUTO, ToolMode.NONE):
+        return
+    if not tools:
+        raise invalid("missing_tools", "tool_choice: the request has no tools to choose from", "tool_choice")
+    known = {tool.name for tool in tools}
+    for name in choice.names:
+        if name not in known:
+            raise invalid("unknown_tool_choice_function", f"tool_choice: no tool has the name '{name}'", "tool_choice")
