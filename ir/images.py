@@ -21,7 +21,7 @@ def parse_data_url(url: str, param: str) -> Image:
     head, comma, encoded = url[5:].partition(",")
     media_type, semicolon, coding = head.partition(";")
     if not comma or not semicolon or coding.lower() != "base64":
-        raise _broken(param)
+        raise _broken(param, param)
     return inline(media_type, encoded, param)
 
 
@@ -30,7 +30,7 @@ def inline(media_type: str, encoded: str, param: str) -> Image:
     if media_type.lower() not in MEDIA_TYPES:
         raise invalid("invalid_image", f"{param}: the image type must be PNG, JPEG, GIF or WebP", param)
     if not encoded or len(encoded) % 4:
-        raise _broken(param)
+        raise _broken(param, param)
     return Image(media_type.lower(), encoded)
 
 
@@ -59,5 +59,5 @@ def sniff(data: bytes) -> str:
     return ""
 
 
-def _broken(where: str) -> ApiError:
-    return invalid("invalid_image", f"{where}: the image must be padded Base64 without white space")
+def _broken(where: str, param: str | None = None) -> ApiError:
+    return invalid("invalid_image", f"{where}: the image must be padded Base64 without white space", param)

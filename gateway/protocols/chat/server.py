@@ -14,6 +14,7 @@ from ir.request import Request
 
 __all__ = [
     "NAME",
+    "REASONING_BY_KEY",
     "decode_request",
     "encode_error",
     "encode_model",
@@ -23,6 +24,8 @@ __all__ = [
 ]
 
 NAME = "chat"
+REASONING_BY_KEY = True
+"""Chat has no way to ask for thinking to be shown, so the key's policy decides."""
 
 
 def stream(request: Request, meta: ResponseMeta) -> Stream:

@@ -10,8 +10,18 @@ from gateway.protocols.messages.errors import encode_error
 from ir.request import Request
 
 NAME = "messages"
+REASONING_BY_KEY = False
 
-__all__ = ["NAME", "decode_request", "encode_error", "encode_model", "encode_models", "encode_response", "stream"]
+__all__ = [
+    "NAME",
+    "REASONING_BY_KEY",
+    "decode_request",
+    "encode_error",
+    "encode_model",
+    "encode_models",
+    "encode_response",
+    "stream",
+]
 
 
 def stream(request: Request, meta: ResponseMeta) -> MessagesStream:

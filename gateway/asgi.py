@@ -1,0 +1,139 @@
+"""The HTTP edge of the data plane: plain ASGI, no Django on the path.
+
+A table of routes, the life of the process's shared services, and the rule that every error, also for a path that does
+not exist, has the shape of the protocol whose prefix it has.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from types import ModuleType
+from typing import Any
+
+from gateway import catalogue, pipeline
+from gateway.exchange import Exchange, Receive, Scope, Send
+from gateway.protocols.chat import server as chat
+from gateway.protocols.gemini import server as gemini
+from gateway.protocols.messages import server as messages
+from gateway.registry import Services
+from gateway.wire import json
+from ir.errors import ApiError, Kind
+
+log = logging.getLogger(__name__)
+
+Endpoint = Callable[[Exchange], Awaitable[None]]
+
+SERVICES = Services()
+"""The one mutable global of the data plane: what the requests of a process share, between startup and shutdown."""
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """The ASGI application for every data-plane path, and for the lifespan of the process."""
+    if scope["type"] == "lifespan":
+        await _live(receive, send)
+        return
+    exchange = Exchange(scope, receive, send, "req_" + secrets.token_hex(12))
+    await _endpoint(exchange)(exchange)
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    await receive()
+    try:
+        await SERVICES.start()
+    except Exception as error:
+        log.exception("the data plane did not start")
+        await send({"type": "lifespan.startup.failed", "message": type(error).__name__})
+        return
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    await SERVICES.stop()
+    await send({"type": "lifespan.shutdown.complete"})
+
+
+def _endpoint(exchange: Exchange) -> Endpoint:
+    path = exchange.path.rstrip("/") or "/"
+    methods = ROUTES.get(path)
+    if methods is None and path.startswith("/v1/models/"):
+        methods = {"GET": _model}
+    if methods is None:
+        return _not_found
+    return methods.get(exchange.method) or _wrong_method
+
+
+async def _chat(exchange: Exchange) -> None:
+    await pipeline.serve(exchange, chat, SERVICES)
+
+
+async def _messages(exchange: Exchange) -> None:
+    await pipeline.serve(exchange, messages, SERVICES)
+
+
+async def _models(exchange: Exchange) -> None:
+    await catalogue.serve(exchange, _models_role(exchange), SERVICES)
+
+
+async def _model(exchange: Exchange) -> None:
+    await catalogue.serve(exchange, _models_role(exchange), SERVICES, exchange.path.removeprefix("/v1/models/"))
+
+
+async def _alive(exchange: Exchange) -> None:
+    await exchange.respond(200, b'{"status":"ok"}')
+
+
+async def _ready(exchange: Exchange) -> None:
+    """200 while this process can take a request, else 503; each part says what is wrong with it."""
+    problems = SERVICES.problems()
+    status = "ok" if not problems else "unavailable"
+    await exchange.respond(503 if problems else 200, json.dump({"status": status, "problems": problems}))
+
+
+async def _not_found(exchange: Exchange) -> None:
+    await _refuse(exchange, ApiError(Kind.NOT_FOUND, "not_found", f"There is nothing at {_shown(exchange.path)}."))
+
+
+async def _wrong_method(exchange: Exchange) -> None:
+    error = ApiError(
+        Kind.METHOD_NOT_ALLOWED, "method_not_allowed", f"{exchange.method} is not allowed at {_shown(exchange.path)}."
+    )
+    methods = ROUTES.get(exchange.path.rstrip("/"), {"GET": _model})
+    exchange.extra.append((b"allow", ", ".join(methods).encode()))
+    await _refuse(exchange, error)
+
+
+async def _refuse(exchange: Exchange, error: ApiError) -> None:
+    await exchange.respond_error(_role_of(exchange).encode_error(error, exchange.request_id))
+
+
+def _role_of(exchange: Exchange) -> Any:
+    path = exchange.path
+    if path.startswith(("/v1/messages", "/messages")):
+        return messages
+    if path.startswith(("/v1beta/", "/v1alpha/")) or ":generateContent" in path or ":streamGenerateContent" in path:
+        return gemini
+    if path.startswith("/v1/models"):
+        return _models_role(exchange)
+    return chat
+
+
+def _models_role(exchange: Exchange) -> ModuleType:
+    """``/v1/models`` has a dialect per client: Anthropic's send their version, all others get OpenAI's."""
+    return messages if b"anthropic-version" in exchange.headers else chat
+
+
+def _shown(path: str) -> str:
+    """A path fit for an error message: printable ASCII and short."""
+    plain = "".join(character if " " < character <= "~" else "?" for character in path)
+    return plain if len(plain) <= 80 else plain[:77] + "..."
+
+
+ROUTES: dict[str, dict[str, Endpoint]] = {
+    "/": {"HEAD": _alive},
+    "/api/hello": {"HEAD": _alive, "GET": _alive},
+    "/livez": {"GET": _alive, "HEAD": _alive},
+    "/readyz": {"GET": _ready, "HEAD": _ready},
+    "/v1/chat/completions": {"POST": _chat},
+    "/v1/messages": {"POST": _messages},
+    "/v1/models": {"GET": _models},
+}

@@ -1,0 +1,79 @@
+"""What a caller is told when the last attempt failed: one row for each reason, proved total by a test.
+
+An account's trouble is never shown as the caller's: a refused credential is a 502, not a 401. No upstream text, account
+name or host gets in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from ir.errors import CULPRITS, ApiError, Fault, Kind, Reason
+
+
+class Row(Struct, frozen=True):
+    kind: Kind
+    code: str
+    message: str
+    retry_after: float | None = None
+
+
+ROWS: Mapping[Reason, Row] = {
+    Reason.BAD_REQUEST: Row(Kind.INVALID_REQUEST, "upstream_rejected_request", "The upstream refused the request."),
+    Reason.CONTEXT_TOO_LONG: Row(
+        Kind.INVALID_REQUEST, "context_length_exceeded", "prompt is too long for the context window of the model"
+    ),
+    Reason.TOOLS_TOO_LARGE: Row(
+        Kind.INVALID_REQUEST, "tools_too_large", "The tool definitions are too large for the upstream."
+    ),
+    Reason.TOO_LARGE: Row(Kind.TOO_LARGE, "request_too_large", "The request is too large for the upstream."),
+    Reason.IMAGE_UNSUPPORTED: Row(
+        Kind.INVALID_REQUEST, "image_unsupported", "The upstream does not accept one of the images."
+    ),
+    Reason.UNSUPPORTED_PARAM: Row(
+        Kind.INVALID_REQUEST, "unsupported_parameter", "The model does not take one of the parameters."
+    ),
+    Reason.MODEL_UNKNOWN: Row(Kind.NOT_FOUND, "model_not_found", "The upstream does not know the requested model."),
+    Reason.POLICY: Row(Kind.INVALID_REQUEST, "content_policy", "The upstream refused the content of the request."),
+    Reason.CLIENT_GONE: Row(Kind.REQUEST_TIMEOUT, "client_gone", "The connection was closed."),
+    Reason.AUTH_EXPIRED: Row(Kind.UPSTREAM, "upstream_auth_failed", "The upstream did not accept the gateway."),
+    Reason.AUTH_REVOKED: Row(Kind.UPSTREAM, "upstream_auth_failed", "The upstream did not accept the gateway."),
+    Reason.FORBIDDEN: Row(Kind.UPSTREAM, "upstream_forbidden", "The upstream did not allow the request."),
+    Reason.PAYMENT: Row(Kind.NO_CAPACITY, "no_capacity", "No account can serve the request now.", 60),
+    Reason.QUOTA: Row(Kind.RATE_LIMIT, "rate_limit_exceeded", "The quota of the pool is used up for now.", 60),
+    Reason.DEVICE_LIMIT: Row(Kind.NO_CAPACITY, "no_capacity", "No account can serve the request now.", 60),
+    Reason.BLOCKED: Row(Kind.NO_CAPACITY, "no_capacity", "No account can serve the request now.", 60),
+    Reason.ACCOUNT_CLOSED: Row(Kind.NO_CAPACITY, "no_capacity", "No account can serve the request now.", 60),
+    Reason.MODEL_GATED: Row(Kind.NO_CAPACITY, "no_capacity", "No account can serve this model now.", 60),
+    Reason.MODEL_LIMIT: Row(Kind.RATE_LIMIT, "rate_limit_exceeded", "The pool's limit for this model is reached.", 30),
+    Reason.RATE_LIMIT: Row(Kind.RATE_LIMIT, "rate_limit_exceeded", "The pool's rate limit is reached.", 5),
+    Reason.CAPACITY: Row(Kind.NO_CAPACITY, "upstream_overloaded", "The upstream has no capacity now.", 5),
+    Reason.TRANSIENT: Row(Kind.UPSTREAM, "upstream_error", "The upstream failed."),
+    Reason.TIMEOUT: Row(Kind.TIMEOUT, "timeout", "The upstream did not answer in time."),
+    Reason.CUT: Row(Kind.UPSTREAM, "upstream_incomplete", "The upstream broke off its answer."),
+    Reason.EMPTY: Row(Kind.UPSTREAM, "upstream_empty_response", "The upstream gave an empty answer."),
+    Reason.EGRESS: Row(Kind.UPSTREAM, "upstream_unreachable", "The upstream cannot be reached from here.", 30),
+    Reason.PROTOCOL: Row(Kind.UPSTREAM, "upstream_protocol_error", "The upstream's answer was not understood."),
+    Reason.CLIENT_OUTDATED: Row(
+        Kind.UPSTREAM, "upstream_protocol_error", "The upstream asks for a newer client; the operator was told."
+    ),
+    Reason.BROKEN_TOOL_CALL: Row(
+        Kind.UPSTREAM, "upstream_invalid_tool_arguments", "The model made a tool call that is not valid."
+    ),
+    Reason.MISSING_TOOL_CALL: Row(
+        Kind.UPSTREAM, "upstream_missing_tool_call", "The model did not make the tool call that was required."
+    ),
+    Reason.INTERNAL: Row(Kind.INTERNAL, "internal_error", "The gateway failed."),
+}
+
+
+def explain(fault: Fault) -> ApiError:
+    """The caller's answer for a request whose last attempt ended with ``fault``."""
+    row = ROWS[fault.reason]
+    wait = fault.retry_after if fault.retry_after is not None else row.retry_after
+    needs_wait = row.kind in (Kind.RATE_LIMIT, Kind.NO_CAPACITY)
+    return ApiError(
+        row.kind, row.code, row.message, retry_after=wait if needs_wait else None, culprit=CULPRITS[fault.reason]
+    )

@@ -1,0 +1,239 @@
+"""Which account serves a turn, and what happens when one does not.
+
+Before the commit point (``gateway.gate``) a failed attempt costs the caller nothing but time: the consequence of its
+fault (``accounts.failures``) says whether to try the same account once more, another one, or to stop. After it there is
+no second attempt. Only faults of the account scopes leave a mark on an account; everything else passes by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+
+from accounts.failures import CONSEQUENCES, Next
+from accounts.leases import Caller, Lease, Refused, Shortage
+from core.redis_pipe import PipeDown, PipeError
+from msgspec import Struct
+
+from accounts import cooldowns
+from accounts.compile import AccountView
+from core import metrics
+from core.settings import Settings
+from gateway.contracts import Clocks, Run, Target
+from gateway.exhausted import explain
+from gateway.gate import Gate
+from gateway.ledger import Entry
+from gateway.registry import Services
+from gateway.routing import Route
+from ir.errors import ApiError, Culprit, Fault, Kind, Reason, Stage
+from ir.events import Event
+from ir.limits import Meter
+from ir.request import Request
+from ops.record import Attempt
+
+LAST_START = 60.0
+"""Seconds after arrival beyond which no new attempt begins: the caller has waited long enough to be told."""
+
+PAUSES = {Reason.CAPACITY: 0.5, Reason.TRANSIENT: 0.25, Reason.CUT: 0.1}
+"""Seconds before the same account is tried once more; up to twice as long by chance, so that callers do not march."""
+
+
+class Errand(Struct, frozen=True):
+    """A request that may be sent: understood, within its budgets, with somewhere to go; ``input_tokens`` estimated."""
+
+    request: Request
+    route: Route
+    input_tokens: int
+    expose_reasoning: bool
+
+
+class Turn:
+    """One admitted request on its way through the pool. It owns the run in flight; the entry owns slot and record."""
+
+    def __init__(
+        self, errand: Errand, settings: Settings, entry: Entry, services: Services, caller: Caller, started: float
+    ) -> None:
+        self._request = errand.request
+        self._route = errand.route
+        self._expose_reasoning = errand.expose_reasoning
+        self._input_tokens = errand.input_tokens
+        self._settings = settings
+        self._entry = entry
+        self._services = services
+        self._caller = caller
+        self._started = started
+        self._run: Run | None = None
+        self._gate = Gate(errand.request, errand.expose_reasoning)
+        self._seen: Counter[tuple[int, Reason]] = Counter()
+        self._left: set[int] = set()
+        self._bearers: dict[int, str] = {}
+        self._stale: dict[int, str] = {}
+
+    def last_sign(self) -> float:
+        """Loop time of the last byte that proved the upstream alive; 0 before the first."""
+        return self._run.last_sign if self._run is not None else 0.0
+
+    async def events(self) -> AsyncIterator[Sequence[Event]]:
+        """The answer's events, from the commit point on. Raises ``ApiError`` when nobody could give them."""
+        fault: Fault | None = None
+        lease: Lease | None = None
+        while True:
+            lease = lease or await self._lease(fault)
+            began = time.monotonic()
+            try:
+                async with aclosing(self._attempt(lease)) as batches:
+                    async for batch in batches:
+                        yield batch
+                self._note(lease, began)
+                return
+            except Fault as failed:
+                fault = await self._suffer(failed, lease, began)
+                move = self._next(fault, lease)
+                if move is Next.STOP:
+                    raise explain(fault) from None
+                if move is Next.SWITCH:
+                    metrics.count_switch(fault.reason)
+                    self._left.add(lease.account.id)
+                    lease = None
+                else:
+                    await asyncio.sleep(PAUSES.get(fault.reason, 0.0) * (1 + random.random()))
+
+    async def _lease(self, fault: Fault | None) -> Lease:
+        """A slot on an account not left yet. Without one: the last fault's answer, or 503 with the reason's class."""
+        if fault is not None and time.monotonic() - self._started > LAST_START:
+            raise explain(fault)
+        got = await self._entry.take(
+            self._route.candidates,
+            self._route.upstream_id,
+            exclude=self._left,
+            caller=self._caller,
+            life=self._settings.slot_ttl,
+            wait=self._settings.wait_for_slot if fault is None else 0.0,
+        )
+        if isinstance(got, Lease):
+            return got
+        raise explain(fault) if fault is not None else _refusal(got)
+
+    async def _attempt(self, lease: Lease) -> AsyncIterator[Sequence[Event]]:
+        """One try on one account. Raises ``Fault``; closes its run on every way out."""
+        self._gate = Gate(self._request, self._expose_reasoning)
+        limit = self._request.max_output_tokens or self._route.model.max_output_tokens
+        meter = Meter(self._request.stop, limit, self._input_tokens)
+        target = self._target(lease.account, await self._bearer(lease.account))
+        upstream = self._services.upstreams[lease.account.transport]
+        attempt_id = f"{self._entry.record.request_id}-{len(self._entry.record.attempts)}"
+        run = await upstream.open(self._request, target, self._clocks(), attempt_id)
+        self._run = run
+        try:
+            async for events in run:
+                ready = self._gate.see(meter.see(events))
+                if ready:
+                    yield ready
+                if meter.done:
+                    return
+            raise Fault(Reason.CUT, Stage.CONTENT if self._gate.opened else Stage.PREAMBLE)
+        finally:
+            await run.close()
+
+    async def _bearer(self, account: AccountView) -> str:
+        """The account's token; a fresh one when the last was refused in this turn."""
+        sealed = self._services.sealed(account.credential_id)
+        stale = self._stale.pop(account.id, None)
+        if stale is not None:
+            bearer = await self._services.bearers.renew(account, sealed, stale)
+        else:
+            bearer = await self._services.bearers.get(account, sealed)
+        self._bearers[account.id] = bearer
+        return bearer
+
+    def _target(self, account: AccountView, bearer: str) -> Target:
+        return Target(
+            account_id=account.id,
+            base_url=account.base_url,
+            model=self._route.upstream_id,
+            parameters=self._route.parameters,
+            credential=bearer,
+            client_type=account.client_type,
+            client_version=account.client_version,
+            proxy_url=account.proxy_url,
+            context_tokens=self._route.model.context_tokens,
+        )
+
+    def _clocks(self) -> Clocks:
+        settings = self._settings
+        return Clocks(
+            settings.connect_timeout, settings.first_token_timeout, settings.idle_timeout, settings.turn_timeout,
+            settings.tool_call_window,
+        )  # fmt: skip
+
+    async def _suffer(self, fault: Fault, lease: Lease, began: float) -> Fault:
+        """What the fault does to the account, and to the record. Gives the fault that counts."""
+        account = lease.account
+        self._seen[account.id, fault.reason] += 1
+        if fault.reason is Reason.AUTH_EXPIRED and self._seen[account.id, fault.reason] > 1:
+            # A fresh credential was refused as well: it is not its age.
+            fault = Fault(Reason.AUTH_REVOKED, fault.stage, upstream_code=fault.upstream_code)
+        if CONSEQUENCES[fault.reason].refresh_first and account.id in self._bearers:
+            self._stale[account.id] = self._bearers[account.id]
+        rest = await self._cool(account, fault)
+        self._note(lease, began, fault, rest)
+        return fault
+
+    async def _cool(self, account: AccountView, fault: Fault) -> float:
+        if CONSEQUENCES[fault.reason].rest is None:
+            return 0.0
+        try:
+            return await cooldowns.apply(
+                self._services.ledger.pipe, account, self._route.upstream_id, fault, random.random()
+            )
+        except (PipeDown, PipeError):
+            return 0.0  # the account goes unmarked this time; the request's own fate does not hang on it
+
+    def _next(self, fault: Fault, lease: Lease) -> Next:
+        if self._gate.opened:
+            return Next.STOP
+        consequence = CONSEQUENCES[fault.reason]
+        move = consequence.next
+        if move is Next.SAME:
+            again = self._seen[lease.account.id, fault.reason] > 1
+            move = consequence.then if again else Next.SAME
+        if move is Next.SWITCH and len(self._left) + 1 >= self._settings.max_attempts:
+            return Next.STOP
+        return move
+
+    def _note(self, lease: Lease, began: float, fault: Fault | None = None, rest: float = 0.0) -> None:
+        record = self._entry.record
+        attempt = Attempt(
+            account_id=lease.account.id,
+            transport=lease.account.transport,
+            at_ms=round((began - self._started) * 1000),
+            took_ms=round((time.monotonic() - began) * 1000),
+            stage=fault.stage if fault else "",
+            reason=fault.reason if fault else "",
+            culprit=fault.culprit if fault else "",
+            upstream_code=fault.upstream_code if fault else "",
+            cooldown_s=rest,
+        )
+        record.attempts = (*record.attempts, attempt)
+        record.account_id, record.transport = lease.account.id, lease.account.transport
+        if fault is not None:
+            record.reason, record.stage = fault.reason, fault.stage
+        metrics.count_attempt(fault.reason if fault else None, fault.stage if fault else Stage.END)
+
+
+def _refusal(refused: Refused) -> ApiError:
+    """The answer when no slot was to be had: the class of the reason, never an account."""
+    if refused.shortage is Shortage.CALLER_BUSY:
+        return ApiError(
+            Kind.RATE_LIMIT, "concurrency_exceeded", "This API key has as many requests running as it may.",
+            retry_after=1,
+        )  # fmt: skip
+    message = "every account is busy" if refused.shortage is Shortage.FULL else "every account is resting"
+    return ApiError(
+        Kind.NO_CAPACITY, "no_capacity", f"No account is available: {message}.",
+        retry_after=refused.soonest if refused.soonest is not None else 1, culprit=Culprit.GATEWAY,
+    )  # fmt: skip

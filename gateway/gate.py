@@ -1,0 +1,60 @@
+"""The commit point: what must have come before the first semantic byte may go to the caller. Pure.
+
+Until the gate opens, events are held back and failover is free. It opens at the first output the caller can see; where
+a call is demanded (``tool_choice`` required or named) not before there is one; and for an answer that is not streamed
+only at the end. An upstream that ends the turn with nothing to show never opens it: that is a fault, not an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ir.errors import Fault, Reason, Stage
+from ir.events import Event, Finish, PartDelta, PartKind, PartStart, Unified
+from ir.request import Request
+
+
+class Gate:
+    """For one attempt. ``see`` gives the events that may go out now; ``opened`` is the commit point."""
+
+    def __init__(self, request: Request, expose_reasoning: bool) -> None:
+        self.opened = False
+        self._whole = not request.stream
+        self._demands_call = request.tool_choice.demands_call
+        self._expose_reasoning = expose_reasoning
+        self._held: list[Event] = []
+        self._kind = PartKind.TEXT
+        self._visible = False
+        self._called = False
+
+    def see(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Raises ``Fault`` EMPTY or MISSING_TOOL_CALL at a ``Finish`` that nothing worth sending came before."""
+        if self.opened:
+            return events
+        self._held.extend(events)
+        ended = False
+        for event in events:
+            match event:
+                case PartStart():
+                    self._kind = event.kind
+                    self._called = self._called or event.kind is PartKind.TOOL_CALL
+                case PartDelta():
+                    self._visible = self._visible or self._kind is not PartKind.REASONING or self._expose_reasoning
+                case Finish():
+                    ended = True
+                    self._judge(event)
+                case _:
+                    pass
+        self.opened = ended or (not self._whole and self._shows)
+        return self._held if self.opened else ()
+
+    @property
+    def _shows(self) -> bool:
+        return self._called if self._demands_call else self._called or self._visible
+
+    def _judge(self, finish: Finish) -> None:
+        unified = finish.reason.unified
+        if unified is Unified.STOP and not (self._called or self._visible):
+            raise Fault(Reason.EMPTY, Stage.END)
+        if self._demands_call and not self._called and unified in (Unified.STOP, Unified.STOP_SEQUENCE):
+            raise Fault(Reason.MISSING_TOOL_CALL, Stage.END)

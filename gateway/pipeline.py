@@ -1,0 +1,175 @@
+"""The flow of one request, on one screen: ``serve``.
+
+bytes → key → JSON → ``ir.Request`` → budgets → route → lease and attempts (``failover``) → events → bytes, and exactly
+one record whatever dies. Who is asked and how often is ``failover``'s business, how it looks on the wire is the
+protocol's; this file joins them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections import Counter
+from contextlib import aclosing
+from typing import Protocol
+
+from accounts.leases import Caller
+from msgspec import structs
+
+from core import encryption, metrics
+from core.metrics import Rejection
+from gateway import caller, routing
+from gateway.answer import Answer
+from gateway.contracts import ResponseMeta, ServerRole
+from gateway.exchange import CallerGone, Exchange
+from gateway.failover import Errand, Turn
+from gateway.registry import Services
+from gateway.routing import Route
+from gateway.snapshot import Snapshot
+from gateway.wire import json
+from ir import images, tokens
+from ir.errors import ApiError, Culprit, Kind, invalid
+from ir.request import Message, Request
+from ops import budgets
+from ops.record import Record
+from tenants.compile import KeyView
+
+log = logging.getLogger(__name__)
+
+_CLIENT_REQUEST_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+_CLIENTS = ("claude-cli", "codex", "GeminiCLI", "opencode", "OpenAI/Python", "OpenAI/JS", "Anthropic/Python",
+            "Anthropic/JS", "ai-sdk", "litellm", "Cline", "QwenCode", "python-httpx", "curl")  # fmt: skip
+SIGNATURE = "reasoning"
+
+
+class Role(ServerRole, Protocol):
+    """``REASONING_BY_KEY``: whether the key's policy shows thinking, or else the request itself."""
+
+    NAME: str
+    REASONING_BY_KEY: bool
+
+
+async def serve(exchange: Exchange, role: Role, services: Services) -> None:
+    """Answers one request for a model. Raises nothing but a cancellation that is not the caller's doing."""
+    started = time.monotonic()
+    try:
+        snapshot = services.snapshot()
+        key = caller.authenticate(exchange.headers, snapshot, services.pepper, time.time())
+    except ApiError as error:
+        metrics.count_rejected(Rejection.BAD_KEY if error.kind is Kind.AUTHENTICATION else Rejection.STATE)
+        await exchange.respond_error(role.encode_error(error, exchange.request_id))
+        return
+    record = _open_record(exchange, role, key)
+    answer = Answer(exchange, role, record, started)
+    entry = None
+    try:
+        errand = await _prepare(exchange, role, snapshot, key, record)
+        entry = services.ledger.admit(record)
+        turn = Turn(errand, snapshot.settings, entry, services, Caller(key.row_id, key.max_concurrency), started)
+        meta = _meta(exchange, errand, record, key)
+        answer.begin(errand.request, meta, snapshot.settings.keepalive_interval, turn.last_sign)
+        async with answer.watched(), aclosing(turn.events()) as batches:
+            async for events in batches:
+                await answer.send(events)
+        await answer.finish()
+    except ApiError as error:
+        await answer.fail(error)
+    except CallerGone:
+        answer.gone()
+    except asyncio.CancelledError:
+        await answer.cancelled()
+    except Exception as error:  # a bug of ours costs this request, not the connection
+        log.exception("request %s failed: %s", exchange.request_id, type(error).__name__)
+        await answer.fail(ApiError(Kind.INTERNAL, "internal_error", "The gateway failed.", culprit=Culprit.GATEWAY))
+    finally:
+        answer.settle()
+        await (entry or services.ledger.admit(record)).close()
+
+
+async def _prepare(exchange: Exchange, role: Role, snapshot: Snapshot, key: KeyView, record: Record) -> Errand:
+    """Everything that can be refused without asking an upstream, cheapest and most telling first."""
+    settings = snapshot.settings
+    body = await exchange.read_body(settings.max_body_bytes, settings.body_timeout)
+    record.request_bytes = len(body)
+    request = role.decode_request(json.parse(body))
+    record.model, record.stream = _known_model(request.model, snapshot), request.stream
+    measured = budgets.measure(request)
+    _describe(request, measured, record)
+    route = routing.resolve(request, key, snapshot)
+    request = _clamp(request, route)
+    record.ignored, record.upstream_model = request.ignored, route.upstream_id
+    input_tokens = tokens.estimate_request(request, measured.tool_bytes)
+    if input_tokens > route.model.context_tokens:
+        raise invalid(
+            "context_length_exceeded",
+            f"prompt is too long: {input_tokens} tokens > {route.model.context_tokens} maximum",
+            "messages",
+        )
+    budgets.check(measured, settings)
+    images.verify(request.images())
+    expose = key.expose_thinking if role.REASONING_BY_KEY else request.thinking.visible
+    return Errand(request, route, input_tokens, expose)
+
+
+def _clamp(request: Request, route: Route) -> Request:
+    """An output limit above the model's own is lowered to it, and listed as ignored."""
+    most = route.model.max_output_tokens
+    if request.max_output_tokens is None or request.max_output_tokens <= most:
+        return request
+    return structs.replace(request, max_output_tokens=most, ignored=(*request.ignored, "max_tokens"))
+
+
+def _meta(exchange: Exchange, errand: Errand, record: Record, key: KeyView) -> ResponseMeta:
+    return ResponseMeta(
+        response_id=exchange.request_id.removeprefix("req_"),
+        created=int(record.started_at),
+        model=errand.request.model,
+        expose_reasoning=errand.expose_reasoning,
+        input_tokens=errand.input_tokens,
+        sign=lambda text: encryption.sign(SIGNATURE, key.team_id, text),
+    )
+
+
+def _open_record(exchange: Exchange, role: Role, key: KeyView) -> Record:
+    given = exchange.header(b"x-client-request-id") or exchange.header(b"x-request-id")
+    agent = exchange.header(b"user-agent")
+    return Record(
+        request_id=exchange.request_id,
+        started_at=time.time(),
+        protocol=role.NAME,
+        endpoint=exchange.path,
+        team_id=key.team_id,
+        key_id=key.row_id,
+        client_request_id=given if _CLIENT_REQUEST_ID.fullmatch(given) else "",
+        client_ip=exchange.client_ip,
+        client=next((name for name in _CLIENTS if name in agent), "other"),
+    )
+
+
+def _known_model(name: str, snapshot: Snapshot) -> str:
+    """The model's name when the catalogue knows it: a record holds nothing that a caller made up."""
+    try:
+        routing.find_model(name, snapshot)
+    except ApiError:
+        return ""
+    return name
+
+
+def _describe(request: Request, measured: budgets.Measured, record: Record) -> None:
+    """Sizes and counts for the record: structure, never content."""
+    record.message_count = len(request.messages)
+    record.tool_count = measured.tool_count
+    record.schema_bytes = measured.schema_bytes
+    record.image_count = len(measured.image_sizes)
+    record.image_bytes = sum(measured.image_sizes)
+    record.prompt_bytes = measured.prompt_bytes
+    record.summary = _summary(request.messages)
+
+
+def _summary(messages: tuple[Message, ...]) -> str:
+    roles = Counter(message.role for message in messages)
+    parts = Counter(type(part).__name__.lower() for message in messages for part in message.content)
+    counted = [",".join(f"{name}:{count}" for name, count in sorted(found.items())) for found in (roles, parts)]
+    return f"roles={counted[0]} parts={counted[1]}"

@@ -1,0 +1,73 @@
+"""What there is: the kinds of upstream, and the services that all requests of one process share."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+
+from accounts.credentials import Bearers
+from core.redis_pipe import Pipe
+from django.conf import settings as environment
+
+from accounts.compile import Transport
+from gateway.contracts import Upstream
+from gateway.ledger import Ledger
+from gateway.snapshot import Snapshot, Snapshots, load
+from gateway.upstreams.agent_rpc import AgentRpc
+from ir.errors import ApiError, Culprit, Fault, Kind, Reason, Stage
+
+
+class Services:
+    """Alive between ``start`` and ``stop``; one set for each process, since it belongs to one event loop."""
+
+    pipe: Pipe
+    ledger: Ledger
+    bearers: Bearers
+    snapshots: Snapshots
+
+    def __init__(self) -> None:
+        self.pepper = ""
+        self.upstreams: Mapping[Transport, Upstream] = {}
+
+    async def start(self) -> None:
+        """Connects and loads. Without Redis or Postgres the process starts all the same, says so in ``problems`` and
+        refuses requests until they are there."""
+        self.pepper = environment.POOLGATE_KEY_PEPPER
+        self.pipe = await Pipe.connect(environment.REDIS_URL)
+        self.ledger = Ledger(self.pipe, secrets.token_hex(6))
+        self.bearers = Bearers(self.pipe)
+        self.snapshots = Snapshots(load, environment.REDIS_URL)
+        self.upstreams = {Transport.AGENT_RPC: AgentRpc()}
+        await self.ledger.start()
+        await self.snapshots.start()
+
+    async def stop(self) -> None:
+        """Waits for the records of requests that just ended, then lets go of every connection."""
+        await self.ledger.stop()
+        await self.snapshots.stop()
+        for upstream in self.upstreams.values():
+            await upstream.close()
+        await self.pipe.close()
+
+    def snapshot(self) -> Snapshot:
+        """The configuration in force. Raises a 503 while there is none."""
+        current = self.snapshots.current
+        if current is None:
+            raise ApiError(
+                Kind.NO_CAPACITY, "starting", "The gateway is starting.", retry_after=2, culprit=Culprit.GATEWAY
+            )
+        return current
+
+    def sealed(self, credential_id: int) -> bytes:
+        """The encrypted credential. Raises ``Fault`` when the account has lost it since it was chosen."""
+        try:
+            return self.snapshot().sealed[credential_id]
+        except KeyError:
+            raise Fault(Reason.AUTH_REVOKED, Stage.AUTH) from None
+
+    def problems(self) -> list[str]:
+        """What keeps this process from serving, in words for an operator; empty when it can."""
+        found = [self.snapshots.problem] if self.snapshots.current is None else []
+        if not self.pipe.up:
+            found.append("the state store (Redis) is unreachable")
+        return found

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import pytest
+
+from accounts.compile import AccountKind, AccountState, AccountView, ModelView, Transport
+from core.settings import Settings
+from gateway import routing
+from gateway.snapshot import Snapshot
+from ir.errors import ApiError, Kind
+from ir.request import Request, Thinking
+from tenants.compile import KeyView
+
+
+def account(
+    number: int, *, groups: set[int] | None = None, state: AccountState = AccountState.READY, **more: object
+) -> AccountView:
+    fields = {"kind": AccountKind.CURSOR, "transport": Transport.AGENT_RPC, "base_url": "http://up", "credential_id": 1}
+    return AccountView(
+        id=number,
+        name=f"a{number}",
+        groups=frozenset(groups or {1}),
+        state=state,
+        **{**fields, **more},  # type: ignore[arg-type]
+    )
+
+
+def key(**more: object) -> KeyView:
+    fields = {
+        "row_id": 1,
+        "public_id": "k",
+        "digest": b"",
+        "name": "k",
+        "team_id": 1,
+        "team": "t",
+        "groups": frozenset({1}),
+    }
+    return KeyView(**{**fields, **more})  # type: ignore[arg-type]
+
+
+def snapshot(*accounts: AccountView, exposed: tuple[str, ...] = ()) -> Snapshot:
+    models = [ModelView("base", "base-up"), ModelView("plain", "plain", thinking_parameters={})]
+    return Snapshot(
+        version=1, settings=Settings(), keys={}, accounts=accounts or (account(1),),
+        models={model.name: model for model in models}, patterns=(ModelView("sim-*", ""),), sealed={},
+        exposed=frozenset(exposed),
+    )  # fmt: skip
+
+
+def resolve(
+    model: str, *, found: Snapshot | None = None, caller: KeyView | None = None, thinking: bool | None = None
+) -> routing.Route:
+    return routing.resolve(
+        Request(model, (), thinking=Thinking(enabled=thinking)), caller or key(), found or snapshot()
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking", "upstream", "parameters"),
+    [
+        ("base", None, "base-up", {}),
+        ("base", True, "base-up", {"thinking": "true"}),
+        ("base", False, "base-up", {}),
+        ("base-thinking", None, "base-up", {"thinking": "true"}),
+        ("base-thinking", False, "base-up", {"thinking": "true"}),
+        ("plain-thinking", None, "plain", {}),
+        ("sim-echo", None, "sim-echo", {}),
+        ("sim-echo-thinking", None, "sim-echo", {"thinking": "true"}),
+    ],
+)
+def test_a_public_name_leads_to_the_upstreams_name_and_parameters(
+    model: str, thinking: bool | None, upstream: str, parameters: dict[str, str]
+) -> None:
+    route = resolve(model, thinking=thinking)
+    assert (route.upstream_id, dict(route.parameters)) == (upstream, parameters)
+
+
+@pytest.mark.parametrize("model", ["", "nope", "base-thinking-thinking", "-thinking", "sim-" + "x" * 200, "SIM-echo"])
+def test_an_unknown_model_is_a_404(model: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        resolve(model)
+    assert (caught.value.kind, caught.value.code) == (Kind.NOT_FOUND, "model_not_found")
+
+
+def test_a_model_that_is_not_exposed_does_not_exist_and_neither_does_its_twin() -> None:
+    found = snapshot(exposed=("plain",))
+    for model in ("base", "base-thinking"):
+        with pytest.raises(ApiError, match="does not exist"):
+            resolve(model, found=found)
+    assert [model.name for model in routing.listed(key(), found)] == ["plain", "plain-thinking"]
+
+
+def test_a_key_with_a_list_may_name_nothing_else() -> None:
+    limited = key(models=("base", "sim-*"))
+    assert resolve("sim-echo", caller=limited).upstream_id == "sim-echo"
+    with pytest.raises(ApiError) as caught:
+        resolve("base-thinking", caller=limited)
+    assert (caught.value.kind, caught.value.code) == (Kind.PERMISSION, "model_not_allowed")
+    assert [model.name for model in routing.listed(limited, snapshot())] == ["base"]
+
+
+def test_only_ready_accounts_of_the_teams_groups_that_serve_the_model_are_candidates() -> None:
+    found = snapshot(
+        account(1), account(2, groups={2}), account(3, state=AccountState.BLOCKED), account(4, models=("other",)),
+        account(5, models=("base-*",)),
+    )  # fmt: skip
+    assert [candidate.id for candidate in resolve("base", found=found).candidates] == [1, 5]
+
+
+@pytest.mark.parametrize(
+    ("accounts", "reason"),
+    [
+        ([account(1, groups={2})], "no account group"),
+        ([account(1, models=("other",))], "no account serves"),
+        ([account(1, state=AccountState.NEEDS_SIGN_IN)], "resting or switched off"),
+    ],
+)
+def test_without_a_candidate_the_answer_tells_why_and_names_no_account(
+    accounts: list[AccountView], reason: str
+) -> None:
+    with pytest.raises(ApiError, match=reason) as caught:
+        resolve("base", found=snapshot(*accounts))
+    assert (caught.value.kind, caught.value.code) == (Kind.NO_CAPACITY, "no_account")
+    assert caught.value.retry_after
+    assert "a1" not in caught.value.message
