@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from pytest_django import Settings
+
+from accounts import verbs
+from accounts.catalogue import OFFERS
+from accounts.compile import AccountState, compile_models
+from accounts.models import Account, CatalogueModel, Credential, Group
+from core.audit import Actor
+from core.encryption import keyring, open_sealed
+from core.invalid import InvalidValue
+from core.models import AuditEntry
+from tenants.models import Team
+
+ADA = Actor("ada")
+SECRET = "crsr_0123456789abcdefghijklmnop"
+
+pytestmark = pytest.mark.django_db
+
+
+def trail() -> list[str]:
+    return list(AuditEntry.objects.order_by("id").values_list("verb", flat=True))
+
+
+@pytest.fixture
+def group() -> Group:
+    return verbs.create_group("Main pool")
+
+
+@pytest.fixture
+def account(group: Group) -> Account:
+    return verbs.create_cursor_account("one", SECRET, groups=[group], actor=ADA)
+
+
+def test_a_group_is_open_to_the_teams_it_was_given() -> None:
+    red, blue = [Team.objects.create(name=name, slug=name) for name in ("red", "blue")]
+    group = verbs.create_group("Main pool", teams=[red], actor=ADA)
+    verbs.allow_teams(group, [blue], actor=ADA)
+    assert list(group.teams.all()) == [blue]
+    entry = AuditEntry.objects.latest("id")
+    assert (entry.before, entry.after) == (
+        {"name": "Main pool", "slug": "main-pool", "teams": ["red"]},
+        {"name": "Main pool", "slug": "main-pool", "teams": ["blue"]},
+    )
+
+
+def test_a_group_without_a_usable_name_is_refused(group: Group) -> None:
+    for name in ("", "***", "Main pool", "x" * 65):
+        with pytest.raises(InvalidValue):
+            verbs.create_group(name)
+
+
+def test_a_deleted_group_leaves_its_accounts(account: Account, group: Group) -> None:
+    verbs.delete_group(group)
+    assert Account.objects.get().groups.count() == 0
+
+
+def test_an_account_keeps_its_key_sealed(account: Account, group: Group) -> None:
+    credential = Credential.objects.get(account=account)
+    assert open_sealed(credential.sealed) == SECRET.encode()
+    assert SECRET.encode() not in bytes(credential.sealed)
+    assert credential.last_four == "mnop"
+    assert list(account.groups.all()) == [group]
+    shown = f"{account!r} {account} {credential!r} {credential} {list(AuditEntry.objects.values())}"
+    assert SECRET not in shown
+    assert trail() == ["group.create", "account.create"]
+
+
+def test_of_a_short_key_not_even_four_characters_are_kept(account: Account) -> None:
+    assert verbs.replace_credential(account, "short").last_four == ""
+
+
+@pytest.mark.parametrize(
+    ("field", "columns"),
+    [
+        ("name", {"name": "one"}),
+        ("name", {"name": "x" * 65}),
+        ("base_url", {"base_url": "https://evil.example"}),
+        ("base_url", {"base_url": "http://127.0.0.1:9"}),
+        ("api_key", {"api_key": ""}),
+        ("api_key", {"api_key": "two words"}),
+        ("api_key", {"api_key": "schlüssel"}),
+        ("slots", {"slots": 0}),
+        ("allowed_models", {"allowed_models": ["a b"]}),
+    ],
+)
+def test_a_bad_account_is_refused_by_field_and_leaves_nothing(
+    account: Account, field: str, columns: dict[str, object]
+) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        verbs.create_cursor_account(**({"name": "two", "api_key": SECRET} | columns))  # type: ignore[arg-type]
+    assert caught.value.field == field
+    assert SECRET not in str(caught.value)
+    assert list(Account.objects.all()) == [account]
+    assert trail() == ["group.create", "account.create"]
+
+
+def test_a_host_that_the_operator_named_is_taken(settings: Settings) -> None:
+    settings.POOLGATE_UPSTREAM_HOSTS = ["127.0.0.1"]
+    assert verbs.create_cursor_account("sim", SECRET, "http://127.0.0.1:9/").base_url == "http://127.0.0.1:9"
+
+
+def test_a_state_is_set_once(account: Account) -> None:
+    verbs.set_state(account, AccountState.BLOCKED, "blocked", actor=ADA)
+    verbs.set_state(account, AccountState.BLOCKED, "blocked", actor=ADA)
+    account.refresh_from_db()
+    assert (account.state, account.state_reason) == ("blocked", "blocked")
+    assert trail().count("account.set_state") == 1
+
+
+def test_the_switch_of_an_admin_leaves_the_state_alone(account: Account) -> None:
+    verbs.set_enabled(account, False)
+    verbs.set_enabled(account, True)
+    assert (account.enabled, account.state) == (True, "ready")
+    assert trail()[-2:] == ["account.disable", "account.enable"]
+
+
+def test_a_replaced_credential_has_a_new_id_and_ends_the_wait_for_a_sign_in(account: Account) -> None:
+    old = account.credential.pk
+    verbs.set_state(account, AccountState.NEEDS_SIGN_IN, "auth_revoked")
+    new = verbs.replace_credential(account, "crsr_another_key_0000000000", actor=ADA)
+    assert new.pk != old
+    assert Credential.objects.get() == new
+    assert (account.state, account.state_reason, account.credential) == ("ready", "", new)
+
+
+def test_a_replaced_credential_does_not_lift_a_block(account: Account) -> None:
+    verbs.set_state(account, AccountState.BLOCKED, "blocked")
+    verbs.replace_credential(account, "crsr_another_key_0000000000")
+    assert account.state == "blocked"
+
+
+def test_a_deleted_account_takes_its_credential_along(account: Account) -> None:
+    verbs.delete_account(account, actor=ADA)
+    assert not Credential.objects.exists()
+    assert trail()[-1] == "account.delete"
+
+
+def test_a_model_is_added_and_then_changed() -> None:
+    verbs.define_model("sim-*", owner="simulator")
+    verbs.define_model("sim-*", context_tokens=4096, max_output_tokens=1024, actor=ADA)
+    row = CatalogueModel.objects.get()
+    assert (row.owner, row.context_tokens) == ("simulator", 4096)
+    assert AuditEntry.objects.filter(before__context_tokens=200_000, after__context_tokens=4096).exists()
+
+
+def test_a_bad_model_is_not_stored() -> None:
+    with pytest.raises(InvalidValue):
+        verbs.define_model("claude-thinking")
+    with pytest.raises(TypeError, match="has no colour"):
+        verbs.define_model("claude", colour="red")
+    assert not CatalogueModel.objects.exists()
+
+
+def test_an_empty_catalogue_is_filled_once_and_every_offer_compiles() -> None:
+    assert verbs.ensure_catalogue() == len(OFFERS)
+    assert {view.name for view in compile_models(CatalogueModel.objects.all())} == {offer.name for offer in OFFERS}
+    verbs.delete_model(CatalogueModel.objects.get(name="default"))
+    assert verbs.ensure_catalogue() == 0
+    assert not CatalogueModel.objects.filter(name="default").exists()
+
+
+@pytest.fixture
+def use_keys(settings: Settings) -> Callable[..., None]:
+    def use(*keys: str) -> None:
+        settings.POOLGATE_ENCRYPTION_KEYS = list(keys)
+
+    return use
+
+
+def test_rotation_reseals_every_credential_and_the_old_key_may_leave(
+    account: Account, settings: Settings, use_keys: Callable[..., None]
+) -> None:
+    old, new = settings.POOLGATE_ENCRYPTION_KEYS[0], Fernet.generate_key().decode()
+    use_keys(new, old)
+    out = StringIO()
+    call_command("rotate_keys", stdout=out)
+    assert "accounts.Credential.sealed: 1 sealed anew, 0 could not be opened" in out.getvalue()
+    use_keys(new)
+    sealed = Credential.objects.get().sealed
+    assert keyring().is_current(bytes(sealed))
+    assert open_sealed(sealed) == SECRET.encode()
+    again = StringIO()
+    call_command("rotate_keys", stdout=again)
+    assert "accounts.Credential.sealed: 0 sealed anew" in again.getvalue()
+
+
+def test_rotation_without_the_old_key_says_so_and_changes_nothing(
+    account: Account, use_keys: Callable[..., None]
+) -> None:
+    before = bytes(account.credential.sealed)
+    use_keys(Fernet.generate_key().decode())
+    with pytest.raises(CommandError, match="1 secrets are sealed with a key that is not configured"):
+        call_command("rotate_keys", stdout=StringIO())
+    assert bytes(Credential.objects.get().sealed) == before

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+import redis
+from django.conf import settings
+from django.contrib.auth import authenticate
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.utils import timezone
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from core import publish
+from core.audit import Actor
+from core.invalid import InvalidValue
+from core.models import AuditEntry
+from tenants import keys, verbs
+from tenants.compile import compile_keys
+from tenants.models import ApiKey, Profile, Team
+
+ADA = Actor("ada")
+
+pytestmark = pytest.mark.django_db
+
+
+def trail() -> list[str]:
+    return list(AuditEntry.objects.order_by("id").values_list("verb", flat=True))
+
+
+@pytest.fixture
+def team() -> Team:
+    return verbs.create_team("Blue Team", actor=ADA)
+
+
+def test_a_team_gets_a_slug_and_an_audit_row(team: Team) -> None:
+    assert team.slug == "blue-team"
+    entry = AuditEntry.objects.get()
+    assert (entry.actor, entry.verb, entry.object_id) == ("ada", "team.create", str(team.pk))
+    assert entry.after == {"name": "Blue Team", "slug": "blue-team"}
+
+
+@pytest.mark.parametrize(
+    ("name", "slug", "field"),
+    [("", "x", "name"), ("x" * 65, "x", "name"), ("***", "", "slug"), ("Blue Team", "other", "name"),
+     ("Other", "blue-team", "slug")],
+)  # fmt: skip
+def test_a_bad_team_is_refused_by_field(team: Team, name: str, slug: str, field: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        verbs.create_team(name, slug)
+    assert caught.value.field == field
+    assert trail() == ["team.create"]
+
+
+def test_an_issued_key_is_kept_as_its_hmac_only(team: Team) -> None:
+    row, text = verbs.issue_key(team, "laptop", actor=ADA)
+    parsed = keys.parse(text)
+    assert parsed is not None
+    assert (parsed.env, parsed.public_id, parsed.last_four) == ("live", row.public_id, row.last_four)
+    assert bytes(row.digest) == keys.digest(text, settings.POOLGATE_KEY_PEPPER)
+    secret = text.split("_")[3]
+    assert secret not in f"{row!r} {row} {vars(row)} {list(AuditEntry.objects.values())}"
+    assert trail() == ["team.create", "key.issue"]
+
+
+@pytest.mark.parametrize(
+    ("field", "bad"),
+    [("name", ""), ("name", "x" * 65), ("expires_at", timezone.now() - timedelta(1)), ("max_concurrency", -1),
+     ("allowed_models", [1])],
+)  # fmt: skip
+def test_a_bad_key_is_refused_by_field(team: Team, field: str, bad: object) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        verbs.issue_key(team, **({"name": "laptop"} | {field: bad}))  # type: ignore[arg-type]
+    assert caught.value.field == field
+    assert not ApiKey.objects.exists()
+
+
+def test_an_unknown_env_is_refused(team: Team) -> None:
+    with pytest.raises(ValueError, match="live, demo"):
+        verbs.issue_key(team, "laptop", "test")
+
+
+def test_a_revoked_key_keeps_the_time_of_its_first_revocation(team: Team) -> None:
+    row, _ = verbs.issue_key(team, "laptop")
+    verbs.revoke_key(row, actor=ADA)
+    first = row.revoked_at
+    verbs.revoke_key(row, actor=ADA)
+    row.refresh_from_db()
+    assert first is not None
+    assert row.revoked_at == first
+    assert trail().count("key.revoke") == 1
+
+
+def test_each_verb_moves_the_version(
+    redis_url: str, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    with redis.Redis.from_url(redis_url) as client:
+        versions = []
+        with django_capture_on_commit_callbacks(execute=True):
+            team = verbs.create_team("Red")
+        versions.append(client.get(publish.VERSION_KEY))
+        with django_capture_on_commit_callbacks(execute=True):
+            row, _ = verbs.issue_key(team, "laptop")
+        versions.append(client.get(publish.VERSION_KEY))
+        with django_capture_on_commit_callbacks(execute=True):
+            verbs.revoke_key(row)
+        versions.append(client.get(publish.VERSION_KEY))
+        with django_capture_on_commit_callbacks(execute=True):
+            verbs.delete_team(team)
+        versions.append(client.get(publish.VERSION_KEY))
+    assert versions == [b"1", b"2", b"3", b"4"]
+
+
+def test_a_deleted_team_takes_its_keys_along(team: Team) -> None:
+    verbs.issue_key(team, "laptop")
+    verbs.delete_team(team, actor=ADA)
+    assert not ApiKey.objects.exists()
+    assert trail()[-1] == "team.delete"
+
+
+def test_the_views_hold_what_the_rows_say_without_revoked_keys(team: Team) -> None:
+    tomorrow = timezone.now() + timedelta(1)
+    kept, text = verbs.issue_key(
+        team, "laptop", expires_at=tomorrow, expose_thinking=True, allowed_models=["gpt-5.2"], max_concurrency=2
+    )
+    gone, _ = verbs.issue_key(team, "old")
+    verbs.revoke_key(gone)
+    views = compile_keys(ApiKey.objects.select_related("team"), {team.pk: frozenset({3, 4})})
+    assert list(views) == [kept.public_id]
+    view = views[kept.public_id]
+    assert view.digest == keys.digest(text, settings.POOLGATE_KEY_PEPPER)
+    assert (view.row_id, view.name, view.team_id, view.team) == (kept.pk, "laptop", team.pk, "blue-team")
+    assert (view.groups, view.models, view.max_concurrency) == (frozenset({3, 4}), ("gpt-5.2",), 2)
+    assert (view.expires_at, view.expose_thinking, view.drop_hosted_tools) == (tomorrow.timestamp(), True, True)
+    assert repr(view.digest) not in repr(view)
+
+
+def test_a_team_without_groups_may_use_none(team: Team) -> None:
+    row, _ = verbs.issue_key(team, "laptop")
+    assert compile_keys(ApiKey.objects.select_related("team"), {})[row.public_id].groups == frozenset()
+
+
+def test_the_owner_is_made_once_with_a_password_for_one_use() -> None:
+    password = verbs.create_owner()
+    owner = authenticate(username="admin", password=password)
+    assert isinstance(owner, User)
+    assert owner.is_superuser
+    assert Profile.objects.get(user=owner).must_change_password
+    with pytest.raises(ValueError, match="exists already"):
+        verbs.create_owner()
+    assert password not in str(list(AuditEntry.objects.values()))
+
+
+def test_a_reset_owner_gets_another_password_and_must_change_it() -> None:
+    first = verbs.create_owner("correct horse battery")
+    Profile.objects.update(must_change_password=False)
+    User.objects.update(is_active=False)
+    second = verbs.reset_owner()
+    assert authenticate(username="admin", password=first) is None
+    assert authenticate(username="admin", password=second) is not None
+    assert Profile.objects.get().must_change_password
+    assert trail() == ["owner.create", "owner.reset"]
+
+
+def test_the_command_prints_the_key_alone(team: Team, capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("issue_key", "--team", "blue-team", "--name", "ci", "--env", "demo")
+    printed = capsys.readouterr().out
+    parsed = keys.parse(printed.removesuffix("\n"))
+    assert parsed is not None
+    row = ApiKey.objects.get(public_id=parsed.public_id)
+    assert (row.team, row.name, row.env) == (team, "ci", "demo")
+
+
+def test_the_command_makes_no_team_unless_told_to(team: Team, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(CommandError, match=r"no team named Green. Teams: Blue Team. Add --create-team"):
+        call_command("issue_key", "--team", "Green", "--name", "ci")
+    assert capsys.readouterr().out == ""
+    call_command("issue_key", "--team", "Green", "--name", "ci", "--create-team")
+    assert ApiKey.objects.get().team.slug == "green"
+
+
+def test_the_command_leaves_no_team_behind_when_the_key_is_refused() -> None:
+    with pytest.raises(CommandError, match="name:"):
+        call_command("issue_key", "--team", "Green", "--name", "", "--create-team")
+    assert not Team.objects.exists()
