@@ -31,7 +31,6 @@ INSTALLED_APPS = [
     "accounts",
     "tenants",
     "core",
-    "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -42,12 +41,14 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "panel.access.AccessMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -63,6 +64,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "panel.context.surroundings",
             ],
         },
     }
@@ -79,12 +81,22 @@ USE_TZ = True
 USE_I18N = False
 
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
-STATICFILES_DIRS = [path for path in [BASE_DIR / "static"] if path.is_dir()]
+STATICFILES_DIRS = [BASE_DIR / "static"]
+# Served by ourselves, straight from the source tree: nothing to collect, and no web server needed in front.
+SERVESTATIC_USE_FINDERS = True
+SERVESTATIC_AUTOREFRESH = False
+SERVESTATIC_ALLOW_ALL_ORIGINS = False
+SERVESTATIC_MAX_AGE = 3600
 
+LOGIN_URL = "sign_in"
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+    {"NAME": f"django.contrib.auth.password_validation.{name}", "OPTIONS": options}
+    for name, options in {
+        "UserAttributeSimilarityValidator": {},
+        "MinimumLengthValidator": {"min_length": 12},
+        "CommonPasswordValidator": {},
+        "NumericPasswordValidator": {},
+    }.items()
 ]
 
 # Cookies do not tell ports apart: without the port in the name, two instances on one host sign each other out.
@@ -93,6 +105,9 @@ SESSION_COOKIE_NAME = f"poolgate_session{_COOKIE_SUFFIX}"
 CSRF_COOKIE_NAME = f"poolgate_csrf{_COOKIE_SUFFIX}"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = os.environ.get("POOLGATE_HTTPS", "") == "1"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if SESSION_COOKIE_SECURE else None
+SECURE_HSTS_SECONDS = int(os.environ.get("POOLGATE_HSTS_SECONDS", "0")) if SESSION_COOKIE_SECURE else 0
+SESSION_COOKIE_AGE = 12 * 3600
+CSRF_COOKIE_HTTPONLY = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {

@@ -1,12 +1,10 @@
-"""Addresses that Django serves. The data plane's are not here: ``config.asgi`` sends them past Django."""
+"""Addresses that Django serves. The data plane's are not here: ``config.asgi`` sends them past Django.
+
+``panel.access`` decides who may open them, and answers 404 for one that it does not know.
+"""
 
 from __future__ import annotations
 
-from django.contrib import admin
-from django.urls import path
-from django.views.generic import RedirectView
+from django.urls import include, path
 
-urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="admin:index")),
-    path("admin/", admin.site.urls),
-]
+urlpatterns = [path("", include("panel.urls"))]

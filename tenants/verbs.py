@@ -114,6 +114,15 @@ def reset_owner(password: str | None = None, *, actor: Actor = SYSTEM) -> str:
     return _hand_over(owner, password, "owner.reset", actor)
 
 
+@transaction.atomic
+def change_password(user: User, password: str, *, actor: Actor) -> None:
+    """A password that the user chose, already validated: the one-time one is used up."""
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    Profile.objects.update_or_create(user=user, defaults={"must_change_password": False})
+    audit.record(actor, "user.change_password", user)
+
+
 def _hand_over(owner: User, password: str | None, verb: str, actor: Actor) -> str:
     secret = password or secrets.token_urlsafe(_PASSWORD_BYTES)
     owner.set_password(secret)

@@ -1,0 +1,22 @@
+"""The panel's pages. A route without a row in ``panel.access.RULES`` answers 404."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from panel.accounts import accounts
+from panel.overview import overview, overview_chart, overview_live
+from panel.requests import request, requests
+from panel.sign_in import password, sign_in, sign_out
+
+urlpatterns = [
+    path("", overview, name="overview"),
+    path("overview/live", overview_live, name="overview_live"),
+    path("overview/chart", overview_chart, name="overview_chart"),
+    path("requests", requests, name="requests"),
+    path("requests/<str:request_id>", request, name="request"),
+    path("accounts", accounts, name="accounts"),
+    path("sign-in", sign_in, name="sign_in"),
+    path("sign-out", sign_out, name="sign_out"),
+    path("password", password, name="password"),
+]

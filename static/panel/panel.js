@@ -1,0 +1,57 @@
+// What every page needs: times in the reader's zone, copy buttons, the theme switch, and live parts that say when
+// they no longer are.
+(() => {
+  const formats = {
+    clock: { hour: "2-digit", minute: "2-digit", second: "2-digit" },
+    full: { year: "numeric", month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" },
+    until: { hour: "2-digit", minute: "2-digit" },
+  };
+
+  const showLocalTimes = (root) => {
+    for (const element of root.querySelectorAll("time[data-time]")) {
+      element.textContent = new Date(element.dateTime).toLocaleString(undefined, formats[element.dataset.time]);
+    }
+  };
+
+  const copy = async (button) => {
+    const source = document.getElementById(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(source.textContent.trim());
+      button.classList.add("copied");
+      setTimeout(() => button.classList.remove("copied"), 1500);
+    } catch {
+      getSelection().selectAllChildren(source); // no clipboard without https: at least mark it
+    }
+  };
+
+  const switchTheme = () => {
+    const next = document.documentElement.getAttribute("data-bs-theme") === "dark" ? "light" : "dark";
+    localStorage.setItem("poolgate-theme", next);
+    document.documentElement.setAttribute("data-bs-theme", next);
+    dispatchEvent(new Event("poolgate:theme"));
+  };
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy], [data-theme-toggle]");
+    if (!button) return;
+    if (button.dataset.copy) copy(button);
+    else switchTheme();
+  });
+
+  const liveFailed = (failed) => {
+    document.querySelector("[data-live-failed]")?.classList.toggle("d-none", !failed);
+    document.querySelector("[data-live]")?.classList.toggle("stale", failed);
+  };
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    const hidden = document.hidden && event.target.matches("[data-live]");
+    if (hidden || event.target.contains(getSelection().anchorNode) && !getSelection().isCollapsed) event.preventDefault();
+  });
+  document.addEventListener("htmx:sendError", () => liveFailed(true));
+  document.addEventListener("htmx:responseError", () => liveFailed(true));
+  document.addEventListener("htmx:afterSwap", (event) => {
+    liveFailed(false);
+    showLocalTimes(event.target);
+  });
+
+  showLocalTimes(document);
+})();

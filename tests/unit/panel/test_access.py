@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client, override_settings
+from django.urls import get_resolver, path, reverse
+
+from panel.access import RULES, Role
+from panel.accounts import accounts
+from panel.urls import urlpatterns
+from tenants.models import Role as TeamRole
+from tenants.models import Team
+from tests.unit.panel.conftest import make_record, make_user, signed_in
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+ARGUMENTS = {"request": ["req-red"]}
+
+
+def address(name: str) -> str:
+    return reverse(name, args=ARGUMENTS.get(name, []))
+
+
+@pytest.fixture
+def people(red: Team, blue: Team, owner: User) -> dict[Role, Client]:
+    make_record("req-red", red.pk)
+    return {
+        Role.ANYONE: Client(),
+        Role.SIGNED_IN: signed_in(make_user("loner")),
+        Role.VIEWER: signed_in(make_user("viewer", red)),
+        Role.MEMBER: signed_in(make_user("member", red, TeamRole.MEMBER)),
+        Role.ADMIN: signed_in(make_user("admin-of-red", red, TeamRole.ADMIN)),
+        Role.OWNER: signed_in(owner),
+    }
+
+
+def test_each_route_has_a_rule_and_each_rule_a_route() -> None:
+    patterns = get_resolver().reverse_dict
+    named = {name for name in patterns if isinstance(name, str)}
+
+    assert named == set(RULES)
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_every_role_meets_exactly_what_the_table_says(people: dict[Role, Client], name: str) -> None:
+    rule = RULES[name]
+    for role, client in people.items():
+        for method in METHODS:
+            if name == "sign_out" and method == "POST" and role >= rule.least:
+                continue  # ends the session that the next line of the walk needs; test_sign_in has it
+            response = client.generic(method, address(name))
+            expected = _expected(name, role, method)
+            assert expected(response.status_code), (name, role, method, response.status_code)
+
+
+def _expected(name: str, role: Role, method: str) -> Callable[[int], bool]:
+    rule = RULES[name]
+    if role < rule.least:
+        return (lambda status: status == 302) if role is Role.ANYONE else (lambda status: status == 403)
+    if method not in rule.methods:
+        return lambda status: status == 405
+    if name == "sign_in" and role > Role.ANYONE:
+        return lambda status: status == 302
+    if name == "request" and role is Role.SIGNED_IN:
+        return lambda status: status == 404  # of no team: that record does not exist for them
+    if method == "POST":
+        return lambda status: status == 400  # an empty form
+    return lambda status: status == 200
+
+
+def test_a_record_of_another_team_does_not_exist(red: Team, blue: Team) -> None:
+    make_record("req-red", red.pk)
+    stranger = signed_in(make_user("stranger", blue, TeamRole.OWNER))
+
+    assert stranger.get(address("request")).status_code == 404
+    assert "req-red" not in stranger.get(address("requests")).text
+    assert "req-red" not in stranger.get(address("overview")).text
+    assert sum(stranger.get(address("overview_chart")).json()["ok"]) == 0
+
+
+def test_a_record_of_no_team_is_for_the_owner_alone(red: Team, owner: User) -> None:
+    make_record("req-lost", None)
+
+    assert signed_in(make_user("viewer", red)).get("/requests/req-lost").status_code == 404
+    assert signed_in(owner).get("/requests/req-lost").status_code == 200
+
+
+def test_a_member_of_two_teams_sees_both_and_has_the_higher_role(red: Team, blue: Team) -> None:
+    make_record("req-red", red.pk)
+    make_record("req-blue", blue.pk)
+    user = make_user("both", red)
+    user.memberships.create(team=blue, role=TeamRole.ADMIN)
+
+    page = signed_in(user).get(address("requests")).text
+
+    assert "req-red" in page
+    assert "req-blue" in page
+
+
+def test_a_route_without_a_rule_is_not_found_even_for_the_owner(owner: User) -> None:
+    routes = ModuleType("routes")
+    routes.urlpatterns = [*urlpatterns, path("forgotten", accounts, name="forgotten")]  # type: ignore[attr-defined]
+    client = signed_in(owner)
+
+    with override_settings(ROOT_URLCONF=routes):
+        assert client.get("/accounts").status_code == 200
+        assert client.get("/forgotten").status_code == 404
+
+
+def test_anonymous_visitors_are_sent_to_sign_in_and_come_back(db: None) -> None:
+    response = Client().get("/requests?outcome=ok")
+
+    assert response.headers["Location"] == "/sign-in?next=%2Frequests%3Foutcome%3Dok"
+
+
+def test_a_live_part_without_a_session_moves_the_whole_page_to_sign_in(db: None) -> None:
+    response = Client().get(address("overview_live"), headers={"HX-Request": "true"})
+
+    assert response.status_code == 401
+    assert response.headers["HX-Redirect"] == "/sign-in"
+
+
+def test_a_page_is_never_cached(owner: User) -> None:
+    assert "no-store" in signed_in(owner).get("/").headers["Cache-Control"]
+
+
+def test_a_user_who_was_switched_off_is_out_at_once(red: Team) -> None:
+    user = make_user("gone", red)
+    client = signed_in(user)
+    User.objects.filter(pk=user.pk).update(is_active=False)
+
+    assert client.get("/").status_code == 302
