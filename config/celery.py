@@ -21,6 +21,7 @@ TIMETABLE: dict[str, float] = {
     "ops.tasks.drain_records": 1,
     "ops.tasks.reap_lost": 10,
     "accounts.tasks.apply_effects": 1,
+    "accounts.tasks.restore_cooldowns": 60,
     "accounts.tasks.refresh_catalogue": 300,
 }
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 from django.conf import settings
+
+from core.redis_pipe import Pipe
 
 
 def pytest_configure() -> None:
@@ -14,3 +18,11 @@ def pytest_configure() -> None:
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(engines: None, django_db_modify_db_settings_parallel_suffix: None) -> None:
     """pytest-django's hook before it makes the test database."""
+
+
+@pytest.fixture
+async def pipe(redis_url: str) -> AsyncIterator[Pipe]:
+    """The hot path's connection to an empty Redis database."""
+    pipe = await Pipe.connect(redis_url)
+    yield pipe
+    await pipe.close()

@@ -1,0 +1,107 @@
+"""Cursor's control plane: the calls around an account that are not answers to a caller.
+
+Wire facts: ``POST /auth/exchange_user_api_key`` with the API key as bearer gives a short-lived JWT (JSON
+``accessToken``; its life is in the claim ``exp``; the signature is not ours to check). ``GetUsableModels`` is a unary
+Connect call: protobuf without an envelope, an empty request is zero bytes, an error is an HTTP status with JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+
+import orjson
+from google.protobuf.message import DecodeError
+from msgspec import Struct
+
+from core.outbound import Broken, Outbound, Refused, Reply
+from ir.errors import Fault, Reason, Stage
+from protobufs.agent_v1_pb2 import GetUsableModelsResponse
+
+EXCHANGE = "/auth/exchange_user_api_key"
+USABLE_MODELS = "/agent.v1.AgentService/GetUsableModels"
+MAX_BODY = 1024 * 1024
+
+
+class Token(Struct, frozen=True):
+    """A bearer for the Agent RPC. ``expires_at`` in Unix seconds."""
+
+    jwt: str
+    expires_at: float
+
+    def __repr__(self) -> str:
+        return f"Token(expires_at={self.expires_at})"
+
+
+async def exchange(outbound: Outbound, base_url: str, api_key: str) -> Token:
+    """A fresh token for the key. Raises ``Fault``: AUTH_REVOKED when the key is refused."""
+    reply = await _call(
+        outbound, base_url + EXCHANGE, api_key, {"content-type": "application/json"}, b"{}", Reason.AUTH_REVOKED
+    )
+    try:
+        jwt = orjson.loads(reply.body)["accessToken"]
+        return Token(jwt, read_expiry(jwt))
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        raise Fault(Reason.PROTOCOL, Stage.AUTH, upstream_code="exchange_answer") from None
+
+
+async def usable_models(outbound: Outbound, base_url: str, jwt: str) -> tuple[str, ...]:
+    """The ids of the models that the account may use, sorted. Raises ``Fault``: AUTH_EXPIRED when the token is."""
+    headers = {"content-type": "application/proto", "connect-protocol-version": "1"}
+    reply = await _call(outbound, base_url + USABLE_MODELS, jwt, headers, b"", Reason.AUTH_EXPIRED)
+    try:
+        answer = GetUsableModelsResponse.FromString(reply.body)
+    except DecodeError:
+        raise Fault(Reason.PROTOCOL, Stage.AUTH, upstream_code="models_answer") from None
+    return tuple(sorted({model.model_id for model in answer.models if model.model_id}))
+
+
+def read_expiry(jwt: str) -> float:
+    """The claim ``exp``, in Unix seconds. Raises ``ValueError`` for what is no JWT with one."""
+    try:
+        claims = jwt.split(".")[1]
+        return float(orjson.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])
+    except (AttributeError, IndexError, KeyError, TypeError, binascii.Error, orjson.JSONDecodeError):
+        raise ValueError("no token with an expiry") from None
+
+
+async def _call(
+    outbound: Outbound, url: str, bearer: str, headers: Mapping[str, str], body: bytes, unauthorized: Reason
+) -> Reply:
+    headers = {"authorization": f"Bearer {bearer}", **headers}
+    try:
+        reply = await outbound.call("POST", url, headers=headers, content=body, max_body=MAX_BODY)
+    except Refused:
+        raise Fault(Reason.INTERNAL, Stage.CONNECT, upstream_code="host_not_allowed") from None
+    except Broken as error:
+        raise Fault(_BROKEN.get(error.kind, Reason.TRANSIENT), Stage.CONNECT, upstream_code=error.kind) from None
+    if reply.status != 200:
+        raise _fault(reply, unauthorized)
+    return reply
+
+
+_BROKEN = {"timeout": Reason.TIMEOUT, "connect": Reason.TRANSIENT, "too_large": Reason.PROTOCOL}
+_STATUSES = {
+    402: Reason.PAYMENT,
+    403: Reason.FORBIDDEN,
+    429: Reason.RATE_LIMIT,
+    464: Reason.PROTOCOL,
+    503: Reason.CAPACITY,
+    529: Reason.CAPACITY,
+}
+
+
+def _fault(reply: Reply, unauthorized: Reason) -> Fault:
+    status = reply.status
+    if "text/html" in reply.headers.get("content-type", ""):
+        reason = Reason.EGRESS  # something in front of the service answered: the way is at fault
+    elif status == 401:
+        reason = unauthorized
+    else:
+        reason = _STATUSES.get(status, Reason.TRANSIENT if status >= 500 else Reason.PROTOCOL)
+    return Fault(reason, Stage.AUTH, retry_after=_seconds(reply.headers.get("retry-after")), upstream_code=str(status))
+
+
+def _seconds(text: str | None) -> float | None:
+    return float(text) if text and text.isdigit() else None

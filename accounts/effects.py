@@ -1,0 +1,117 @@
+"""What faults did to accounts, from the Redis stream into rows: cooldowns that survive Redis, and changes of state.
+
+Safe to do twice, and an admin has the last word: only a ready account changes state, a fault of a credential that was
+replaced meanwhile changes nothing, and a cooldown that was cleared meanwhile is not written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+import redis
+from django.db import transaction
+from django.utils import timezone
+from msgspec import Struct
+
+from accounts import cooldowns
+from accounts.compile import AccountState
+from accounts.cooldowns import EFFECTS, Resting
+from accounts.leases import cooldowns_key
+from accounts.models import Account, Cooldown
+from accounts.pool import WHOLE
+from accounts.verbs import set_state
+from core.stream import CLAIM_AFTER, Entry, Inbox
+from ir.errors import Reason
+
+BATCH = 200
+KEPT_AFTER_END = timedelta(days=1)
+
+
+class Effect(Struct, frozen=True):
+    """``model`` "" is the whole account; ``until`` in Unix seconds; ``state`` None: it stays as it is."""
+
+    account_id: int
+    credential_id: int
+    model: str
+    until: float
+    reason: Reason
+    state: AccountState | None = None
+
+
+def read(fields: Mapping[bytes, bytes]) -> Effect:
+    """Raises ``KeyError`` or ``ValueError`` for what is no effect."""
+    state = fields[b"state"].decode()
+    return Effect(
+        account_id=int(fields[b"account"]),
+        credential_id=int(fields[b"credential"]),
+        model=fields[b"model"].decode(),
+        until=float(fields[b"until"]) / 1000,
+        reason=Reason(fields[b"reason"].decode()),
+        state=AccountState(state) if state else None,
+    )
+
+
+def apply_effects(client: redis.Redis, *, claim_after: float = CLAIM_AFTER) -> int:
+    """Writes what is on the stream down. Returns how many entries left it. Raises ``RedisError``, ``DatabaseError``."""
+    inbox = Inbox(client, EFFECTS, claim_after=claim_after)
+    entries = inbox.read(BATCH)
+    dead: set[bytes] = set()
+    for entry in entries:
+        effect = _effect(entry)
+        if effect is None:
+            dead.add(entry.id)
+        else:
+            apply(client, effect)
+    inbox.settle(entries, dead)
+    return len(entries)
+
+
+@transaction.atomic
+def apply(client: redis.Redis, effect: Effect) -> None:
+    """Writes one effect down, if its account still is what it was."""
+    account = Account.objects.select_for_update().filter(pk=effect.account_id).first()
+    if account is None:
+        return
+    if _still_rests(client, effect):
+        _write_cooldown(account, effect)
+    if effect.state is not None and _may_change(account, effect):
+        set_state(account, effect.state, effect.reason.value)
+
+
+def restore_cooldowns(client: redis.Redis) -> int:
+    """Brings the rows' cooldowns back into a Redis that forgot them, drops rows long over. Returns how many rest."""
+    now = timezone.now()
+    Cooldown.objects.filter(until__lt=now - KEPT_AFTER_END).delete()
+    rows = Cooldown.objects.filter(until__gt=now).values_list("account_id", "model", "until")
+    resting = (Resting(account_id, model, until.timestamp()) for account_id, model, until in rows)
+    return cooldowns.restore(client, resting, now.timestamp())
+
+
+def _effect(entry: Entry) -> Effect | None:
+    try:
+        return read(entry.fields)
+    except (KeyError, ValueError):
+        return None
+
+
+def _still_rests(client: redis.Redis, effect: Effect) -> bool:
+    until = cast("bytes | None", client.hget(cooldowns_key(effect.account_id), effect.model or WHOLE))
+    return until is not None and float(until) / 1000 >= effect.until
+
+
+def _write_cooldown(account: Account, effect: Effect) -> None:
+    until = datetime.fromtimestamp(effect.until, UTC)
+    row, created = Cooldown.objects.get_or_create(
+        account=account, model=effect.model, defaults={"until": until, "reason": effect.reason.value}
+    )
+    if not created and row.until < until:
+        row.until, row.reason, row.created_at = until, effect.reason.value, timezone.now()
+        row.save(update_fields=["until", "reason", "created_at"])
+
+
+def _may_change(account: Account, effect: Effect) -> bool:
+    credential = getattr(account, "credential", None)
+    same = credential is not None and credential.pk == effect.credential_id
+    return same and account.state == AccountState.READY

@@ -1,0 +1,129 @@
+"""What follows from a failed attempt: the table of consequences. Pure.
+
+``ir.errors.CULPRITS`` says who is to blame for each ``Reason``; this table says what is done about it: where the
+request goes next, and whether the account (or the account for that one model) rests. Two laws are kept by tests: the
+table knows every reason, and nothing but a fault of the account scopes ever rests an account or changes its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from accounts.compile import AccountState
+from ir.errors import Fault, Reason
+
+MINUTE = 60.0
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+HINT_SPREAD = 0.05
+"""A hint is stretched by up to this share, so that accounts with the same hint do not come back together."""
+
+
+class Next(StrEnum):
+    """The next move. ``SAME``: once more on this account, then what ``then`` says."""
+
+    SAME = "same"
+    SWITCH = "switch"
+    STOP = "stop"
+
+
+class Grain(StrEnum):
+    """What rests."""
+
+    NONE = "none"
+    ACCOUNT = "account"
+    ACCOUNT_MODEL = "account_model"
+    EGRESS = "egress"
+
+
+class Rest(Struct, frozen=True):
+    """How long something rests, in seconds.
+
+    A hint of the upstream wins when it is positive and at most ``longest_hint``. Without one it is ``seconds``, and
+    where ``growing_to`` is set, that doubles with every further strike up to there (a strike while it already rests
+    counts for nothing: they belong together).
+    """
+
+    seconds: float
+    longest_hint: float = 0
+    growing_to: float = 0
+
+
+class Consequence(Struct, frozen=True):
+    """``refresh_first``: renew the credential before the next move. ``state``: what becomes of a ready account."""
+
+    next: Next
+    then: Next = Next.STOP
+    grain: Grain = Grain.NONE
+    rest: Rest | None = None
+    state: AccountState | None = None
+    refresh_first: bool = False
+
+
+class Sentence(Struct, frozen=True):
+    """A rest measured out for one fault: fixed, or growing from ``seconds`` up to ``growing_to`` when that is set."""
+
+    seconds: float
+    growing_to: float = 0
+
+
+BRIDGE = Rest(10 * MINUTE)
+"""With a change of state: rests the account at once, until the change has reached every process."""
+
+_STOP = Consequence(Next.STOP)
+
+CONSEQUENCES: Mapping[Reason, Consequence] = {
+    # The caller's: the same request would fail everywhere.
+    Reason.BAD_REQUEST: _STOP,
+    Reason.CONTEXT_TOO_LONG: _STOP,
+    Reason.TOOLS_TOO_LARGE: _STOP,
+    Reason.TOO_LARGE: _STOP,
+    Reason.IMAGE_UNSUPPORTED: _STOP,
+    Reason.UNSUPPORTED_PARAM: _STOP,
+    Reason.MODEL_UNKNOWN: _STOP,
+    Reason.POLICY: _STOP,
+    Reason.CLIENT_GONE: _STOP,
+    # The account's.
+    Reason.AUTH_EXPIRED: Consequence(Next.SAME, then=Next.SWITCH, refresh_first=True),
+    Reason.AUTH_REVOKED: Consequence(Next.SWITCH, grain=Grain.ACCOUNT, rest=BRIDGE, state=AccountState.NEEDS_SIGN_IN),
+    Reason.FORBIDDEN: Consequence(Next.SWITCH, grain=Grain.ACCOUNT, rest=Rest(10 * MINUTE)),
+    Reason.PAYMENT: Consequence(Next.SWITCH, grain=Grain.ACCOUNT, rest=BRIDGE, state=AccountState.DISABLED),
+    Reason.QUOTA: Consequence(Next.SWITCH, grain=Grain.ACCOUNT, rest=Rest(15 * MINUTE, longest_hint=32 * DAY)),
+    Reason.DEVICE_LIMIT: Consequence(Next.SWITCH, grain=Grain.ACCOUNT, rest=Rest(DAY)),
+    # A block is a notice to the operator, never a reason to send the same traffic from elsewhere.
+    Reason.BLOCKED: Consequence(Next.STOP, grain=Grain.ACCOUNT, rest=BRIDGE, state=AccountState.BLOCKED),
+    Reason.ACCOUNT_CLOSED: Consequence(Next.SWITCH, grain=Grain.ACCOUNT, rest=BRIDGE, state=AccountState.DISABLED),
+    Reason.MODEL_GATED: Consequence(Next.SWITCH, grain=Grain.ACCOUNT_MODEL, rest=Rest(12 * HOUR)),
+    Reason.MODEL_LIMIT: Consequence(Next.SWITCH, grain=Grain.ACCOUNT_MODEL, rest=Rest(6 * HOUR, longest_hint=32 * DAY)),
+    Reason.RATE_LIMIT: Consequence(
+        Next.SWITCH, grain=Grain.ACCOUNT_MODEL, rest=Rest(5.0, longest_hint=DAY, growing_to=5 * MINUTE)
+    ),
+    # The upstream's and the way's: an account is not to blame for them.
+    Reason.CAPACITY: Consequence(Next.SAME, then=Next.SWITCH),
+    Reason.TRANSIENT: Consequence(Next.SAME, then=Next.SWITCH),
+    Reason.TIMEOUT: Consequence(Next.SWITCH),
+    Reason.CUT: Consequence(Next.SAME, then=Next.SWITCH),
+    Reason.EMPTY: Consequence(Next.SWITCH),
+    Reason.EGRESS: Consequence(Next.SWITCH, grain=Grain.EGRESS),
+    Reason.BROKEN_TOOL_CALL: _STOP,
+    Reason.MISSING_TOOL_CALL: _STOP,
+    # Ours: another account would meet the same bug.
+    Reason.PROTOCOL: _STOP,
+    Reason.CLIENT_OUTDATED: _STOP,
+    Reason.INTERNAL: _STOP,
+}
+
+
+def sentence(fault: Fault, draw: float) -> Sentence | None:
+    """How long the fault's grain rests; None for not at all. ``draw`` in [0, 1) spreads a hint."""
+    rest = CONSEQUENCES[fault.reason].rest
+    if rest is None:
+        return None
+    hint = fault.retry_after
+    if hint is not None and 0 < hint <= rest.longest_hint:
+        return Sentence(hint * (1 + HINT_SPREAD * draw))
+    return Sentence(rest.seconds, rest.growing_to)

@@ -1,0 +1,66 @@
+"""Which accounts to ask, and in which order. Pure: loads, cooldowns and chance are arguments.
+
+The order is a proposal made from what this process has seen; the truth about slots and cooldowns is the server's, and
+``accounts.leases`` takes the first account of the order that really has room. Inside a tier two accounts drawn by
+chance are compared and the emptier one goes first: always taking the single emptiest would send every process of the
+house to the same account at the same moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from accounts.compile import AccountState, AccountView
+
+WHOLE = "*"
+"""Stands for every model where a cooldown names one."""
+
+
+def choose(
+    candidates: Iterable[AccountView],
+    loads: Mapping[int, int],
+    cooled: Collection[tuple[int, str]],
+    *,
+    model: str,
+    exclude: Collection[int],
+    draws: Callable[[], float],
+) -> list[AccountView]:
+    """The accounts that may serve ``model``, best first; empty when there is none.
+
+    ``loads``: requests running, by account id; ``cooled``: (account id, model or ``*``); ``draws`` gives numbers
+    in [0, 1), two for each place in a tier that still has a choice.
+    """
+    tiers: dict[int, list[AccountView]] = {}
+    for account in candidates:
+        if account.id not in exclude and _may_serve(account, cooled, model):
+            tiers.setdefault(account.priority, []).append(account)
+    order: list[AccountView] = []
+    for priority in sorted(tiers):
+        order += _two_choices(tiers[priority], loads, draws)
+    return order
+
+
+def _may_serve(account: AccountView, cooled: Collection[tuple[int, str]], model: str) -> bool:
+    return (
+        account.state is AccountState.READY
+        and account.slots > 0
+        and account.serves(model)
+        and (account.id, WHOLE) not in cooled
+        and (account.id, model) not in cooled
+    )
+
+
+def _two_choices(
+    tier: list[AccountView], loads: Mapping[int, int], draws: Callable[[], float]
+) -> Iterable[AccountView]:
+    while len(tier) > 1:
+        first = int(draws() * len(tier))
+        second = int(draws() * (len(tier) - 1))
+        second += second >= first  # never the same one twice
+        best = first if _ratio(tier[first], loads) <= _ratio(tier[second], loads) else second
+        yield tier.pop(best)
+    yield from tier
+
+
+def _ratio(account: AccountView, loads: Mapping[int, int]) -> float:
+    return loads.get(account.id, 0) / account.slots

@@ -1,0 +1,209 @@
+"""What one request owns, and that it gives it back exactly once: its record, its slot, its caller's slot.
+
+``admit`` puts the record into Redis without waiting; ``Entry.take`` follows on the same pipe and gets a slot, so both
+cost one round trip before the upstream call; ``Entry.close`` gives everything back and files the record in one more.
+The closing command is on its way before ``close`` can be cancelled, and the ledger sees it through: when Redis does not
+answer, it tries again for ``PATIENCE`` seconds, while the stream that ended has long gone. Should the process die,
+its open records are reaped as lost.
+
+When Redis is down no slot can be had, and new requests are refused (``state_unavailable``): limits that are not known
+to hold do not hold. Running streams go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+import weakref
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from accounts.compile import AccountView
+from accounts.leases import NOBODY, RELEASE, TAKE, Caller, Lease, Refused, Shortage, Slots
+from accounts.pool import choose
+from core.redis_pipe import Pipe, PipeDown, PipeError
+from ir.errors import ApiError, Culprit, Kind
+from ops.record import Record
+from ops.recorder import CLOSE, Recorder
+
+log = logging.getLogger(__name__)
+
+BEAT_EVERY = 5.0
+PATIENCE = 120.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
+"""Seconds between two tries for a slot: from the first, doubling, to the longest."""
+
+
+class Ledger:
+    """The open requests of this process. ``process`` must be new for each life of the process."""
+
+    def __init__(self, pipe: Pipe, process: str, *, draws: Callable[[], float] = random.random) -> None:
+        self.pipe = pipe
+        self.process = process
+        self.draws = draws
+        self.slots = Slots(pipe, process)
+        self.recorder = Recorder(pipe, process)
+        self.slot_life = 600.0
+        self._open: weakref.WeakSet[Entry] = weakref.WeakSet()
+        self._closing: set[asyncio.Future[Any]] = set()
+        self._beating: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Shows that the process lives, before it admits anything. Raises ``PipeDown``."""
+        await self.pipe.learn(TAKE, RELEASE, CLOSE)
+        await self.recorder.beat()
+        self._beating = asyncio.create_task(self._beat())
+
+    async def stop(self, *, wait: float = 10.0) -> None:
+        """Waits for records on their way; what is open after that is reaped as lost."""
+        await self.drained(wait=wait)
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.wait([self._beating])
+        for task in self._closing:
+            task.cancel()
+        try:
+            await self.recorder.leave()
+        except PipeDown:
+            log.warning("Redis is down at shutdown: what is open is reaped later")
+
+    def admit(self, record: Record) -> Entry:
+        """From here on there will be exactly one row for this request."""
+        record.process = self.process
+        entry = Entry(self, record)
+        self._open.add(entry)
+        self.recorder.open(record)
+        return entry
+
+    async def drained(self, *, wait: float = 10.0) -> bool:
+        """Whether every closed request's record has arrived within ``wait`` seconds."""
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=wait)
+        return not self._closing
+
+    def file(self, entry: Entry) -> asyncio.Future[Any]:
+        """Sends the closing command and keeps watch over it."""
+        self._open.discard(entry)
+        sent = self.recorder.close(entry.record)
+        self._closing.add(sent)
+        sent.add_done_callback(lambda reply: self._filed(reply, entry.record))
+        return sent
+
+    def _filed(self, reply: asyncio.Future[Any], record: Record) -> None:
+        self._closing.discard(reply)
+        if reply.cancelled() or reply.exception() is not None:
+            again = asyncio.get_running_loop().create_task(self._file_again(record))
+            self._closing.add(again)
+            again.add_done_callback(self._closing.discard)
+
+    async def _file_again(self, record: Record) -> None:
+        pause, tries_end = 0.05, time.monotonic() + PATIENCE
+        while time.monotonic() < tries_end:
+            try:
+                await self.recorder.close_again(record)
+                return
+            except (PipeDown, PipeError):
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 2.0)
+        log.error("the record of %s could not be filed: Redis stayed away", record.request_id)
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_EVERY)
+            try:
+                await self.recorder.beat()
+                await self.slots.renew([entry.record.request_id for entry in self._open], life=self.slot_life)
+            except (PipeDown, PipeError) as error:
+                log.warning("no beat: %s", type(error).__name__)
+
+
+class Entry:
+    """One admitted request. ``record`` is filled in along the way and filed as it is when the entry closes."""
+
+    def __init__(self, ledger: Ledger, record: Record) -> None:
+        self.record = record
+        self._ledger = ledger
+        self._lease: Lease | None = None
+        self._closed = False
+
+    async def take(
+        self,
+        candidates: Sequence[AccountView],
+        model: str,
+        *,
+        exclude: Collection[int] = (),
+        caller: Caller = NOBODY,
+        life: float = 600.0,
+        wait: float = 0.0,
+    ) -> Lease | Refused:
+        """A slot on one of ``candidates``; one that was held before is given back. ``model`` is the upstream's name.
+
+        Waits up to ``wait`` seconds for a slot where only slots or a short rest stand in the way. Raises the 503
+        ``state_unavailable`` when Redis is down.
+        """
+        self.give_back()
+        self._ledger.slot_life = life
+        pause, waited_out = FIRST_PAUSE, time.monotonic() + wait
+        while True:
+            answer = await self._try(candidates, model, exclude, caller, life)
+            if isinstance(answer, Lease):
+                self._lease = answer
+                return answer
+            left = waited_out - time.monotonic()
+            if left <= 0 or not _may_pass(answer, left):
+                return answer
+            await asyncio.sleep(min(pause, left))
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def give_back(self) -> None:
+        """Gives back the account's slot, before another is tried; the caller's own slot stays."""
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            self._ledger.slots.release(lease)
+
+    async def close(self) -> None:
+        """Gives everything back and files the record: once, however often it is called. Never raises.
+
+        Returns when Redis has it, or at once when Redis is down (the ledger goes on trying). The command is sent
+        before anything can cancel this call.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await asyncio.shield(self._ledger.file(self))
+        except (PipeDown, PipeError):
+            log.info("the record of %s is filed later", self.record.request_id)
+
+    async def _try(
+        self,
+        candidates: Sequence[AccountView],
+        model: str,
+        exclude: Collection[int],
+        caller: Caller,
+        life: float,
+    ) -> Lease | Refused:
+        slots, draws = self._ledger.slots, self._ledger.draws
+        order = choose(candidates, slots.loads, slots.cooled(), model=model, exclude=exclude, draws=draws)
+        if not order:  # ask about the cooled ones: only the server knows until when
+            order = choose(candidates, slots.loads, (), model=model, exclude=exclude, draws=draws)
+        try:
+            return await slots.take(order, model, self.record.request_id, life=life, caller=caller)
+        except (PipeDown, PipeError) as error:
+            log.warning("no slot: %s", type(error).__name__)
+            raise ApiError(
+                Kind.NO_CAPACITY,
+                "state_unavailable",
+                "the gateway's state store is unavailable",
+                retry_after=2,
+                culprit=Culprit.GATEWAY,
+            ) from error
+
+
+def _may_pass(refused: Refused, left: float) -> bool:
+    """Whether waiting ``left`` seconds can help at all."""
+    if refused.shortage is Shortage.COOLED:
+        return refused.soonest is not None and refused.soonest < left
+    return refused.shortage is Shortage.FULL
