@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import lru_cache
+from typing import TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -73,6 +75,15 @@ _generation = Gauge(
 )  # fmt: skip
 
 
+_M = TypeVar("_M", Counter, Gauge, Histogram)
+
+
+@lru_cache(maxsize=8192)
+def _series(metric: _M, *values: str) -> _M:
+    """The series of these labels; finding one costs the library more than counting does, so they are kept."""
+    return metric.labels(*values)
+
+
 class ModelLabels:
     """Model names fit to be a label: only vouched ones, and never more than ``limit`` over the life of the process."""
 
@@ -100,10 +111,10 @@ def count_request(
 ) -> None:
     """One finished request. ``seconds`` its whole length, ``first_token`` None when none came."""
     protocol, model, streamed = _protocol(protocol), _model_labels(model), _flag(stream)
-    _requests.labels(protocol, model, streamed, outcome.value).inc()
-    _duration.labels(protocol, streamed, outcome.value).observe(seconds)
+    _series(_requests, protocol, model, streamed, outcome.value).inc()
+    _series(_duration, protocol, streamed, outcome.value).observe(seconds)
     if first_token is not None:
-        _first_token.labels(protocol, model).observe(first_token)
+        _series(_first_token, protocol, model).observe(first_token)
 
 
 def count_tokens(model: str, usage: Usage) -> None:
@@ -117,32 +128,32 @@ def count_tokens(model: str, usage: Usage) -> None:
     }
     for kind, count in counts.items():
         if count:
-            _tokens.labels(_model_labels(model), kind, usage.source.value).inc(count)
+            _series(_tokens, _model_labels(model), kind, usage.source.value).inc(count)
 
 
 def count_attempt(reason: Reason | None, stage: Stage) -> None:
     """One try on one account; ``reason`` None: it served."""
-    _attempts.labels(reason.value if reason else "ok", stage.value).inc()
+    _series(_attempts, reason.value if reason else "ok", stage.value).inc()
 
 
 def count_switch(reason: Reason) -> None:
-    _switches.labels(reason.value).inc()
+    _series(_switches, reason.value).inc()
 
 
 def count_rejected(reason: Rejection) -> None:
     """A request turned away; a wrong or missing key counts as an authentication failure too."""
-    _rejected.labels(reason.value).inc()
+    _series(_rejected, reason.value).inc()
     if reason in (Rejection.BAD_KEY, Rejection.EXPIRED):
         _auth_failures.inc()
 
 
 def count_interrupted(protocol: str, cause: Cause) -> None:
-    _interrupted.labels(_protocol(protocol), cause.value).inc()
+    _series(_interrupted, _protocol(protocol), cause.value).inc()
 
 
 def change_inflight(protocol: str, stream: bool, by: int) -> None:
     """+1 when a request begins, -1 when it ends."""
-    _inflight.labels(_protocol(protocol), _flag(stream)).inc(by)
+    _series(_inflight, _protocol(protocol), _flag(stream)).inc(by)
 
 
 def set_generation(version: int) -> None:

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from enum import StrEnum
+from pathlib import Path
 
 import pytest
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from core import metrics
 from core.metrics import Cause, ModelLabels, Rejection
@@ -87,3 +92,28 @@ def test_attempts_switches_and_breaks_are_counted() -> None:
     assert value("switches_total", reason="quota") >= 1
     assert value("interrupted_streams_total", protocol="chat", cause="idle") >= 1
     assert value("config_generation") == 41
+
+
+def test_processes_are_added_up_and_the_oldest_configuration_is_shown(tmp_path: Path) -> None:
+    program = "import sys; from core import metrics; metrics.count_switch(metrics.Reason.QUOTA); "
+    program += "metrics.set_generation(int(sys.argv[1])); print(flush=True); sys.stdin.read()"
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(version)],
+            env=os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for version in (6, 5)
+    ]
+    try:
+        for worker in workers:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == b"\n"
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry, path=str(tmp_path))  # type: ignore[no-untyped-call]
+        assert registry.get_sample_value("poolgate_switches_total", {"reason": "quota"}) == 2
+        assert registry.get_sample_value("poolgate_config_generation", {}) == 5
+    finally:
+        for worker in workers:
+            worker.communicate(timeout=10)
