@@ -11,7 +11,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from accounts.failures import CONSEQUENCES, Next
@@ -77,7 +77,7 @@ class Turn:
         """Loop time of the last byte that proved the upstream alive; 0 before the first."""
         return self._run.last_sign if self._run is not None else 0.0
 
-    async def events(self) -> AsyncIterator[Sequence[Event]]:
+    async def events(self) -> AsyncGenerator[Sequence[Event], None]:
         """The answer's events, from the commit point on. Raises ``ApiError`` when nobody could give them."""
         fault: Fault | None = None
         lease: Lease | None = None
@@ -118,7 +118,7 @@ class Turn:
             return got
         raise explain(fault) if fault is not None else _refusal(got)
 
-    async def _attempt(self, lease: Lease) -> AsyncIterator[Sequence[Event]]:
+    async def _attempt(self, lease: Lease) -> AsyncGenerator[Sequence[Event], None]:
         """One try on one account. Raises ``Fault``; closes its run on every way out."""
         self._gate = Gate(self._request, self._expose_reasoning)
         limit = self._request.max_output_tokens or self._route.model.max_output_tokens

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Mapping
 
 from accounts.credentials import Bearers
+from core.outbound import Outbound
 from core.redis_pipe import Pipe
 from django.conf import settings as environment
 
@@ -22,6 +23,7 @@ class Services:
 
     pipe: Pipe
     ledger: Ledger
+    outbound: Outbound
     bearers: Bearers
     snapshots: Snapshots
 
@@ -30,12 +32,13 @@ class Services:
         self.upstreams: Mapping[Transport, Upstream] = {}
 
     async def start(self) -> None:
-        """Connects and loads. Without Redis or Postgres the process starts all the same, says so in ``problems`` and
-        refuses requests until they are there."""
+        """Connects and loads. Raises ``PipeDown`` without Redis: whoever runs the process starts it again. Without
+        Postgres it starts all the same, says so in ``problems``, and refuses requests until it has a configuration."""
         self.pepper = environment.POOLGATE_KEY_PEPPER
         self.pipe = await Pipe.connect(environment.REDIS_URL)
         self.ledger = Ledger(self.pipe, secrets.token_hex(6))
-        self.bearers = Bearers(self.pipe)
+        self.outbound = Outbound()
+        self.bearers = Bearers(self.pipe, self.outbound)
         self.snapshots = Snapshots(load, environment.REDIS_URL)
         self.upstreams = {Transport.AGENT_RPC: AgentRpc()}
         await self.ledger.start()
@@ -47,6 +50,8 @@ class Services:
         await self.snapshots.stop()
         for upstream in self.upstreams.values():
             await upstream.close()
+        await self.bearers.close()
+        await self.outbound.close()
         await self.pipe.close()
 
     def snapshot(self) -> Snapshot:

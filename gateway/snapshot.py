@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 from accounts import queries
 from accounts.compile import AccountView, ModelView, compile_accounts, compile_models
 from accounts.models import CatalogueModel
-from core import publish, settings_store
+from core import metrics, publish, settings_store
 from core.settings import Settings
 from tenants.compile import KeyView, compile_keys
 from tenants.models import ApiKey
@@ -111,6 +111,8 @@ class Snapshots:
         try:
             self.current = await asyncio.to_thread(self._load, version)
             self.problem = ""
+            metrics.set_generation(version)
+            metrics.allow_models(self.current.models)
         except Exception as error:
             # Whatever the reason, the last good snapshot keeps working; the next look tries again.
             self.problem = "the configuration cannot be loaded"
