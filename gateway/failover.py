@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from accounts.failures import CONSEQUENCES, Next
-from accounts.leases import Caller, Lease, Refused, Shortage
-from core.redis_pipe import PipeDown, PipeError
 from msgspec import Struct
 
 from accounts import cooldowns
 from accounts.compile import AccountView
+from accounts.failures import CONSEQUENCES, Next
+from accounts.leases import Caller, Lease, Refused, Shortage
 from core import metrics
+from core.redis_pipe import PipeDown, PipeError
 from core.settings import Settings
 from gateway.contracts import Clocks, Run, Target
 from gateway.exhausted import explain

@@ -15,9 +15,9 @@ from collections import Counter
 from contextlib import aclosing
 from typing import Protocol
 
-from accounts.leases import Caller
 from msgspec import structs
 
+from accounts.leases import Caller
 from core import encryption, metrics
 from core.metrics import Rejection
 from gateway import caller, routing

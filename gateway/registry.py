@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 
-from accounts.credentials import Bearers
-from core.outbound import Outbound
-from core.redis_pipe import Pipe
 from django.conf import settings as environment
 
 from accounts.compile import Transport
+from accounts.credentials import Bearers
+from core.outbound import Outbound
+from core.redis_pipe import Pipe
 from gateway.contracts import Upstream
 from gateway.ledger import Ledger
 from gateway.snapshot import Snapshot, Snapshots, load
