@@ -11,10 +11,11 @@ from typing import Any
 from django.db import transaction
 from django.utils.text import slugify
 
+from accounts import cooldowns
 from accounts.catalogue import OFFERS
 from accounts.compile import AccountKind, AccountState, Transport, compile_account, compile_model
-from accounts.models import Account, CatalogueModel, Credential, Group
-from core import audit, outbound, publish
+from accounts.models import Account, CatalogueModel, Cooldown, Credential, Group
+from core import audit, outbound, publish, redis
 from core.audit import SYSTEM, Actor
 from core.columns import check_columns
 from core.encryption import seal
@@ -132,6 +133,22 @@ def replace_credential(
     publish.bump()
     account.refresh_from_db()
     return new
+
+
+@transaction.atomic
+def clear_cooldowns(account: Account, model: str | None = None, *, actor: Actor = SYSTEM) -> None:
+    """Ends the rest of one upstream model ("": the account's own), or with None every rest of the account.
+
+    Redis first: selection sees it at once, and an effect that is still on its way finds nothing left to write down.
+    Raises ``RedisError``, and then nothing has changed.
+    """
+    rows = Cooldown.objects.filter(account=_lock(account))
+    if model is not None:
+        rows = rows.filter(model=model)
+    cooldowns.clear(redis.connection(), account.pk, model)
+    before = [{"model": row.model, "reason": row.reason, "until": row.until.isoformat()} for row in rows]
+    rows.delete()
+    audit.record(actor, "account.clear_cooldowns", account, before={"cooldowns": before}, after={"cooldowns": []})
 
 
 @transaction.atomic

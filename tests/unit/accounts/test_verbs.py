@@ -1,18 +1,25 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from datetime import timedelta
 from io import StringIO
+from typing import cast
 
 import pytest
+import redis
 from cryptography.fernet import Fernet
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.utils import timezone
 from pytest_django import Settings
 
-from accounts import verbs
+from accounts import cooldowns, verbs
 from accounts.catalogue import OFFERS
 from accounts.compile import AccountState, compile_models
-from accounts.models import Account, CatalogueModel, Credential, Group
+from accounts.cooldowns import Resting
+from accounts.leases import cooldowns_key
+from accounts.models import Account, CatalogueModel, Cooldown, Credential, Group
 from core.audit import Actor
 from core.encryption import keyring, open_sealed
 from core.invalid import InvalidValue
@@ -135,6 +142,41 @@ def test_a_replaced_credential_does_not_lift_a_block(account: Account) -> None:
     verbs.set_state(account, AccountState.BLOCKED, "blocked")
     verbs.replace_credential(account, "crsr_another_key_0000000000")
     assert account.state == "blocked"
+
+
+def rest(client: redis.Redis, account: Account, model: str) -> None:
+    until = timezone.now() + timedelta(hours=1)
+    Cooldown.objects.create(account=account, model=model, until=until, reason="quota")
+    cooldowns.restore(client, [Resting(account.pk, model, until.timestamp())], time.time())
+
+
+def resting(client: redis.Redis, account: Account) -> set[bytes]:
+    return set(cast("dict[bytes, bytes]", client.hgetall(cooldowns_key(account.pk))))
+
+
+def test_cleared_cooldowns_are_gone_from_redis_and_the_rows(account: Account, redis_url: str) -> None:
+    with redis.Redis.from_url(redis_url) as client:
+        for model in ("", "gpt-5.2", "composer-2.5"):
+            rest(client, account, model)
+        verbs.clear_cooldowns(account, "gpt-5.2", actor=ADA)
+        assert resting(client, account) == {b"*", b"composer-2.5"}
+        assert set(Cooldown.objects.values_list("model", flat=True)) == {"", "composer-2.5"}
+        verbs.clear_cooldowns(account, "", actor=ADA)
+        assert resting(client, account) == {b"composer-2.5"}
+        verbs.clear_cooldowns(account, actor=ADA)
+        assert resting(client, account) == set()
+    assert not Cooldown.objects.exists()
+    entry = AuditEntry.objects.filter(verb="account.clear_cooldowns").latest("id")
+    assert entry.before is not None
+    assert [item["model"] for item in entry.before["cooldowns"]] == ["composer-2.5"]
+
+
+def test_without_redis_no_cooldown_is_cleared(account: Account, settings: Settings) -> None:
+    Cooldown.objects.create(account=account, until=timezone.now() + timedelta(hours=1), reason="quota")
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    with pytest.raises(redis.RedisError):
+        verbs.clear_cooldowns(account)
+    assert Cooldown.objects.exists()
 
 
 def test_a_deleted_account_takes_its_credential_along(account: Account) -> None:
