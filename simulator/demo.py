@@ -34,14 +34,14 @@ FALLBACK = (
 def answer(prompt: Prompt) -> Script:
     """Calls a tool that the prompt mentions, answers from results that came back, or just says something."""
     if prompt.results:
-        yield from map(Text, deltas(_from_results(prompt.results)))
+        yield from (Text(one) for one in deltas(_from_results(prompt.results)))
         return
     chosen = _mentioned(prompt)
     if chosen is None:
-        yield from map(Text, deltas(_say(prompt)))
+        yield from (Text(one) for one in deltas(_say(prompt)))
         return
     results = yield Calls((Call(chosen.name, _arguments(chosen, prompt.text)),))
-    yield from map(Text, deltas(_from_results(results)))
+    yield from (Text(one) for one in deltas(_from_results(results)))
 
 
 def _from_results(results: tuple[str, ...]) -> str:

@@ -49,7 +49,7 @@ MARKUP = (
 
 
 def echo(prompt: Prompt, _: str) -> Script:
-    yield from map(Text, deltas(prompt.text))
+    yield from (Text(one) for one in deltas(prompt.text))
 
 
 def lorem(_: Prompt, count: str) -> Script:
@@ -77,7 +77,7 @@ def tools(prompt: Prompt, count: str) -> Script:
 
 def text_tool(prompt: Prompt, _: str) -> Script:
     if not prompt.results:
-        yield from map(Text, deltas("Let me check."))
+        yield from (Text(one) for one in deltas("Let me check."))
     yield from _call_and_answer(prompt, 1)
 
 
@@ -197,7 +197,7 @@ def json_text(_: Prompt, __: str) -> Script:
 
 
 def markup(_: Prompt, __: str) -> Script:
-    yield from map(Text, MARKUP)
+    yield from (Text(one) for one in MARKUP)
 
 
 def error(_: Prompt, cause: str) -> Script:
@@ -268,7 +268,7 @@ def play(prompt: Prompt) -> Script:
     script = _choose(prompt)
     step = next(script, None)
     if prompt.parameters.get("thinking") == "true" and isinstance(step, Text | Calls):
-        yield from map(Thinking, ("Let me ", "think about it."))
+        yield from (Thinking(one) for one in ("Let me ", "think about it."))
     while step is not None:
         answers = yield step
         try:
@@ -307,7 +307,7 @@ def _obey(prompt: Prompt, found: list[markers.Marker]) -> Script:
             if calls:
                 yield Calls(tuple(calls))
                 calls = []
-            yield from map(Text, deltas(marker.text))
+            yield from (Text(one) for one in deltas(marker.text))
     if calls:
         results = yield Calls(tuple(calls))
         yield from _answer(results)

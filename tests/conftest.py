@@ -1,4 +1,5 @@
-"""What every test may use. The engines (``redis_url``, pytest-django's ``db``) come from ``tests.plugins.engines``."""
+"""What every test may use. The engines (``redis_url``, pytest-django's ``db``) come from ``tests.plugins.engines``,
+the fake upstream from ``tests.plugins.simulator``."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ import pytest
 from django.conf import settings
 
 from core.redis_pipe import Pipe
+
+pytest_plugins = ["tests.plugins.simulator"]
 
 
 def pytest_configure() -> None:

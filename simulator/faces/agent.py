@@ -129,9 +129,11 @@ class AgentFace:
             line = Line(run, response, lambda: self._world.options.heartbeat)
             ended = await self._play(account, run, line, response)
             run.entry.end(ended, self._world.now())
-        finally:
-            # Only a client that went away gets here without an end.
+        except (asyncio.CancelledError, ConnectionError):
             run.entry.end("cancelled", self._world.now())
+            raise
+        finally:
+            run.entry.end("crashed", self._world.now())
             run.ended = True
             account.active_streams -= 1
             dropped.cancel()
