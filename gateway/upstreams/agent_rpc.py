@@ -34,6 +34,7 @@ HEARTBEAT_SECONDS = 5.0
 GRACE_SECONDS = 0.3  # silence after turn_ended that counts as the end
 LINGER_SECONDS = 2.0  # for the append in flight when the turn is over
 ERROR_BODY = 64 * 1024
+ERROR_BODY_SECONDS = 1.0
 
 
 class AgentRpc:
@@ -94,7 +95,7 @@ class AgentRun:
                 line.on_fault = lambda: limit.reschedule(self._loop.time())
                 answer = self._answer = await line.open_stream()
                 if answer.status != 200 or not _is_stream(answer.headers):
-                    body = await answer.read_all(ERROR_BODY)
+                    body = await _error_body(answer)
                     raise classify_http(answer.status, answer.headers, body, size=self._turn.size())
         except TimeoutError:
             raise line.fault or Fault(Reason.TIMEOUT, Stage.HEADERS) from None
@@ -302,6 +303,16 @@ class _Line:
 def restage(fault: Fault, stage: Stage) -> Fault:
     """The same fault, at the stage that the turn had reached."""
     return Fault(fault.reason, stage, retry_after=fault.retry_after, upstream_code=fault.upstream_code, hint=fault.hint)
+
+
+async def _error_body(answer: Answer) -> bytes:
+    """What explains the refusal; a body that does not end soon explains nothing."""
+    try:
+        async with asyncio.timeout(ERROR_BODY_SECONDS):
+            return await answer.read_all(ERROR_BODY)
+    except TimeoutError:
+        answer.close()
+        return b""
 
 
 def _is_stream(headers: Mapping[str, str]) -> bool:

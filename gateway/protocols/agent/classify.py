@@ -147,6 +147,9 @@ BY_STATUS: Mapping[int, Reason] = {
 }
 
 
+_NAMES: Mapping[int, str] = {number: name for name, number in ErrorCode.items() if number}
+
+
 class Size(Struct, frozen=True):
     """How much was asked of how much, in tokens: the only sign that tells a bare overflow from a rate limit."""
 
@@ -211,10 +214,9 @@ def parse_retry_after(value: str) -> float | None:
 def _decide(code: str, meaning: _Meaning, size: Size) -> tuple[Reason, str]:
     number = meaning.number
     titled = _by_title(meaning.title)
+    name = _NAMES.get(number) or (code if code in BY_CODE else "unknown_code")
     if number in BY_ENUM:
-        name = ErrorCode.Name(number)
         return titled if titled is not None and number in MANY_MEANINGS else BY_ENUM[number], name
-    name = code if code in BY_CODE else "unknown_code"
     if titled is not None and (number or code not in BY_CODE or code in TITLED_CODES):
         return titled, name
     if code == "resource_exhausted" and not meaning.title and size.is_large:
