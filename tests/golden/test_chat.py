@@ -5,14 +5,15 @@ A change of these files is a change of what every client sees. To renew them: ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import orjson
 import pytest
 from msgspec import Struct
 from msgspec.structs import replace
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.lib.streaming.chat import ChatCompletionStreamState
+from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionMessageToolCallUnion
 
 from gateway.contracts import ResponseMeta
 from gateway.protocols.chat import server
@@ -106,6 +107,24 @@ def test_the_sdk_reads_every_answer(name: str) -> None:
     assert (first.delta.role, first.delta.content) == ("assistant", "")
     assert finish.delta.model_dump(exclude_none=True) == {}
     assert finish.finish_reason == completion.choices[0].finish_reason
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.asked.legacy_functions])
+def test_the_stream_helper_of_the_sdk_puts_the_whole_answer_together(name: str) -> None:
+    state: ChatCompletionStreamState[None] = ChatCompletionStreamState()
+    for line in (FOLDER / f"{name}.sse").read_text().split("\n\n")[:-2]:
+        state.handle_chunk(ChatCompletionChunk.model_validate(orjson.loads(line.removeprefix("data: "))))
+    (helped,) = state.current_completion_snapshot.choices
+    (plain,) = ChatCompletion.model_validate(orjson.loads(whole(CASES[name]))).choices
+    assert (helped.message.content or None, helped.finish_reason) == (
+        plain.message.content or None,
+        plain.finish_reason,
+    )
+    assert _functions(helped.message.tool_calls) == _functions(plain.message.tool_calls)
+
+
+def _functions(calls: Sequence[ChatCompletionMessageToolCallUnion] | None) -> list[tuple[str, str, str]]:
+    return [(call.id, call.function.name, call.function.arguments) for call in calls or () if call.type == "function"]
 
 
 def test_an_error_in_the_middle_is_one_frame_without_an_end() -> None:
