@@ -76,9 +76,11 @@ class Stream:
     def _chunk(self, chunk: JsonObject, out: list[Event]) -> None:
         if chunk.get("error"):
             raise fault_of(chunk["error"], self._stage)
-        choices = chunk.get("choices")
         usage = chunk.get("usage")
-        if not isinstance(choices, list) and not isinstance(usage, dict):
+        choices = chunk.get("choices")
+        if choices is None and isinstance(usage, dict):
+            choices = []
+        if not isinstance(choices, list):
             raise Fault(Reason.PROTOCOL, self._stage)
         if self._stage is Stage.PREAMBLE:
             self._id = text_or_empty(chunk.get("id"))
@@ -86,7 +88,7 @@ class Stream:
             self._stage = Stage.CONTENT
         if isinstance(usage, dict):
             self._usage = decode_usage(usage)
-        for choice in choices or ():
+        for choice in choices:
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
                 self._choice(choice, out)
 
@@ -107,9 +109,10 @@ class Stream:
             if not isinstance(text, str):
                 raise Fault(Reason.PROTOCOL, self._stage)
             self._assembly.write(PartKind.TEXT, text, out)
-        for call in delta.get("tool_calls") or ():
-            if not isinstance(call, dict):
-                raise Fault(Reason.PROTOCOL, self._stage)
+        calls = delta.get("tool_calls") or []
+        if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+            raise Fault(Reason.PROTOCOL, self._stage)
+        for call in calls:
             self._assembly.write_call(call, self._id, out)
 
     def _end(self, out: list[Event]) -> None:

@@ -227,7 +227,17 @@ def test_an_error_told_as_a_reason_is_a_fault() -> None:
     assert fault(chunk({"content": "x"}, "error"), DONE).reason is Reason.TRANSIENT
 
 
-@pytest.mark.parametrize("wire", [b"data: <html>\n\n", b"data: []\n\n", frame({"hello": 1}), chunk({"content": ["x"]})])
+@pytest.mark.parametrize(
+    "wire",
+    [
+        b"data: <html>\n\n",
+        b"data: []\n\n",
+        frame({"hello": 1}),
+        chunk({"content": ["x"]}),
+        chunk({"tool_calls": 1}),
+        frame({"choices": 1, "usage": {}}),
+    ],
+)
 def test_what_is_no_chunk_is_a_fault(wire: bytes) -> None:
     assert fault(wire).reason is Reason.PROTOCOL
 
