@@ -265,7 +265,7 @@ def plan(directory: Path, given: Mapping[str, str]) -> list[Engine]:
         password = secrets[f"{folder.upper()}_PASSWORD"]
         engine = kind(directory / folder, directory / "logs" / f"{folder}.log", 0, password)
         engine.clear_orphan()
-        engine.port = _free_port(last.get(f"{kind.variable}_PORT"))
+        engine.port = free_port(last.get(f"{kind.variable}_PORT"))
         engines.append(engine)
     return engines
 
@@ -298,7 +298,8 @@ def _ports(engines: list[Engine]) -> dict[str, int]:
     return {f"{engine.variable}_PORT": engine.port for engine in engines}
 
 
-def _free_port(preferred: object) -> int:
+def free_port(preferred: object = None) -> int:
+    """A free port on loopback, ``preferred`` if that is one."""
     for port in (preferred, 0):
         if not isinstance(port, int):
             continue

@@ -1,0 +1,93 @@
+"""The demo: three simulated accounts, a team and a key, made and removed by the same verbs as real ones.
+
+``demo.json`` in the data dir (mode 0600) holds what the card shows, so that a second start shows the same. ``remove``
+takes all of it away, and the owner's password with it, since that file knew it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from accounts import verbs as accounts
+from accounts.models import Account, CatalogueModel, Group
+from config.environment import read_json, write_json
+from ops.models import RequestRecord
+from tenants import verbs as tenants
+from tenants.models import ApiKey, Profile, Team
+
+FILE = "demo.json"
+TEAM = GROUP = "demo"
+ACCOUNTS = ("alpha", "beta", "gamma")  # the simulator's own, unless it is given a seed
+SCRIPTS = "sim-*"
+
+
+@transaction.atomic
+def install(directory: Path, simulator_url: str, owner_password: str | None) -> dict[str, Any]:
+    """Makes what is missing of the demo and returns ``demo.json``'s content.
+
+    ``owner_password`` is the owner's, when it was made just now. ``simulator_url`` may differ from the last time.
+    """
+    kept = read_json(directory / FILE)
+    team = Team.objects.filter(slug=TEAM).first() or tenants.create_team("Demo", TEAM)
+    group = Group.objects.filter(slug=GROUP).first() or accounts.create_group("Demo", teams=[team])
+    for name in ACCOUNTS:
+        account = Account.objects.filter(name=_account_name(name)).first()
+        if account is None:
+            accounts.create_cursor_account(_account_name(name), _key_of(name), simulator_url, [group])
+        elif account.base_url != simulator_url:
+            accounts.delete_account(account)
+            accounts.create_cursor_account(_account_name(name), _key_of(name), simulator_url, [group])
+    if not CatalogueModel.objects.filter(name=SCRIPTS).exists():
+        accounts.define_model(SCRIPTS, owner="simulator", display_name="Simulator scripts")
+    kept["api_key"] = _working_key(team, kept.get("api_key"))
+    if owner_password is not None:
+        kept["admin_password"] = owner_password
+        # The card shows the password at every start, so it is no one-time password.
+        Profile.objects.filter(user__username=tenants.OWNER).update(must_change_password=False)
+        kept["admin_hash"] = _owner_hash()
+    elif kept.get("admin_hash") != _owner_hash():
+        kept.pop("admin_password", None)  # changed since: no longer ours to show
+    kept["simulator_url"] = simulator_url
+    write_json(directory / FILE, kept)
+    return kept
+
+
+@transaction.atomic
+def remove(directory: Path) -> str | None:
+    """Deletes every trace of the demo. Returns the owner's new one-time password when the demo knew the old one."""
+    kept = read_json(directory / FILE)
+    for team in Team.objects.filter(slug=TEAM):
+        RequestRecord.objects.filter(team_id=team.pk).delete()
+        tenants.delete_team(team)
+    for account in Account.objects.filter(name__in=[_account_name(name) for name in ACCOUNTS]):
+        accounts.delete_account(account)
+    for group in Group.objects.filter(slug=GROUP):
+        accounts.delete_group(group)
+    for model in CatalogueModel.objects.filter(name=SCRIPTS):
+        accounts.delete_model(model)
+    password = tenants.reset_owner() if kept.get("admin_hash") == _owner_hash() and kept else None
+    (directory / FILE).unlink(missing_ok=True)
+    return password
+
+
+def _working_key(team: Team, text: str | None) -> str:
+    """The demo's key, made again when it was revoked or when nobody knows its text any more."""
+    if text and ApiKey.objects.filter(team=team, public_id=text.split("_")[2], revoked_at=None).exists():
+        return text
+    return tenants.issue_key(team, "demo", "demo")[1]
+
+
+def _owner_hash() -> str:
+    return User.objects.filter(username=tenants.OWNER).values_list("password", flat=True).first() or ""
+
+
+def _account_name(name: str) -> str:
+    return f"sim-{name}"
+
+
+def _key_of(name: str) -> str:
+    return f"crsr_sim_{name}"
