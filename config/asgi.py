@@ -15,7 +15,6 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
 from django.core.asgi import get_asgi_application
 
 from config import metrics
@@ -25,17 +24,15 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# The first segment of a path decides. Clients with a base URL without /v1 are met as well as those with it.
+# The first segment of a path decides.
 GATEWAY_SEGMENTS = frozenset({
-    "v1", "v1beta", "v1alpha", "livez", "readyz",
-    "chat", "responses", "messages", "models",
-    "agent.v1.AgentService", "aiserver.v1.BidiService",
+    "v1", "v1beta", "v1alpha", "responses", "livez", "readyz", "agent.v1.AgentService", "aiserver.v1.BidiService",
 })  # fmt: skip
 # Paths that clients probe before their first request, beside those segments.
 GATEWAY_PATHS = frozenset({"/api/hello", "/auth/exchange_user_api_key"})
 POLICY_VIOLATION = 1008
 
-_django = ASGIStaticFilesHandler(get_asgi_application())
+_django = get_asgi_application()
 
 
 @cache

@@ -113,11 +113,9 @@ class Engine:
             if str(self.directory) not in " ".join(process.cmdline()):
                 return False  # the number belongs to another process by now
             process.send_signal(self.stop_signal)
-            try:
-                process.wait(STOP_SECONDS)
-            except psutil.TimeoutExpired:
+            if not _ends(process, STOP_SECONDS):
                 process.kill()
-                process.wait(STOP_SECONDS)
+                _ends(process, STOP_SECONDS)
         except (OSError, ValueError, psutil.NoSuchProcess):
             return False
         return True
@@ -296,6 +294,19 @@ def stop(directory: Path, engines: list[Engine]) -> None:
 
 def _ports(engines: list[Engine]) -> dict[str, int]:
     return {f"{engine.variable}_PORT": engine.port for engine in engines}
+
+
+def _ends(process: psutil.Process, seconds: float) -> bool:
+    """Waits for a process that is not our child; one that only waits to be buried has ended."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if process.status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def free_port(preferred: object = None) -> int:
