@@ -9,12 +9,13 @@ from django.conf import settings as environment
 
 from accounts.compile import Transport
 from accounts.credentials import Bearers
-from core.outbound import Outbound
+from core.outbound import Outbound, allow_list
 from core.redis_pipe import Pipe
 from gateway.contracts import Upstream
 from gateway.ledger import Ledger
 from gateway.snapshot import Snapshot, Snapshots, load
 from gateway.upstreams.agent_rpc import AgentRpc
+from gateway.upstreams.http import Door
 from ir.errors import ApiError, Culprit, Fault, Kind, Reason, Stage
 
 
@@ -40,7 +41,7 @@ class Services:
         self.outbound = Outbound()
         self.bearers = Bearers(self.pipe, self.outbound)
         self.snapshots = Snapshots(load, environment.REDIS_URL)
-        self.upstreams = {Transport.AGENT_RPC: AgentRpc()}
+        self.upstreams = {Transport.AGENT_RPC: AgentRpc(Door(allow_list()))}
         await self.ledger.start()
         await self.snapshots.start()
 
