@@ -7,9 +7,12 @@ from datetime import datetime
 
 from django.db.models import Prefetch
 from msgspec import Struct
+from redis import RedisError
 
 from accounts.compile import AccountState
+from accounts.leases import slots_key
 from accounts.models import Account, CatalogueModel, Cooldown, Credential
+from core.redis import connection
 
 
 class Cooling(Struct, frozen=True):
@@ -21,12 +24,16 @@ class Cooling(Struct, frozen=True):
 
 
 class AccountLine(Struct, frozen=True):
-    """An account as lists show it. ``condition`` is what matters most: off, a state, cooling, or ready."""
+    """An account as lists show it. ``condition`` is what matters most: off, a state, cooling, or ready.
+
+    ``in_use`` is the number of its slots that requests hold now; None when Redis does not say.
+    """
 
     account: Account
     groups: Sequence[str]
     last_four: str
     cooling: Sequence[Cooling]
+    in_use: int | None = None
 
     @property
     def condition(self) -> str:
@@ -38,13 +45,16 @@ class AccountLine(Struct, frozen=True):
 
 
 def list_accounts(now: datetime) -> list[AccountLine]:
-    """Every account in the order of choice; four queries however many there are."""
+    """Every account in the order of choice; four queries and one round trip to Redis however many there are."""
     resting = Cooldown.objects.filter(until__gt=now).order_by("model")
     shown = Credential.objects.defer("sealed")
-    rows = Account.objects.prefetch_related(
-        "groups", Prefetch("cooldowns", resting, "resting"), Prefetch("credential", shown)
+    rows = list(
+        Account.objects.prefetch_related(
+            "groups", Prefetch("cooldowns", resting, "resting"), Prefetch("credential", shown)
+        )
     )
-    return [_line(row) for row in rows]
+    in_use = _count_slots([row.pk for row in rows], now)
+    return [_line(row, in_use.get(row.pk)) for row in rows]
 
 
 def count_by_condition(lines: Sequence[AccountLine]) -> dict[str, int]:
@@ -55,11 +65,23 @@ def count_by_condition(lines: Sequence[AccountLine]) -> dict[str, int]:
     return counts
 
 
-def _line(row: Account) -> AccountLine:
+def _count_slots(ids: Sequence[int], now: datetime) -> dict[int, int]:
+    """Account id → slots taken; empty when Redis does not answer: a page about the pool must still open then."""
+    pipe = connection().pipeline(transaction=False)
+    for pk in ids:
+        pipe.zcount(slots_key(pk), int(now.timestamp() * 1000), "+inf")
+    try:
+        return dict(zip(ids, pipe.execute(), strict=True))
+    except RedisError:
+        return {}
+
+
+def _line(row: Account, in_use: int | None) -> AccountLine:
     resting: Sequence[Cooldown] = row.resting  # type: ignore[attr-defined]  # named by the Prefetch above
     cooling = [Cooling(rest.model, rest.reason, rest.until) for rest in resting]
     credential = getattr(row, "credential", None)
-    return AccountLine(row, [group.name for group in row.groups.all()], getattr(credential, "last_four", ""), cooling)
+    last_four = getattr(credential, "last_four", "")
+    return AccountLine(row, [group.name for group in row.groups.all()], last_four, cooling, in_use)
 
 
 def name_example_model() -> str:

@@ -49,7 +49,10 @@ class Page(Struct, frozen=True):
 
 
 class Summary(Struct, frozen=True):
-    """Counts of one window. ``ok_share`` leaves out what was the caller's doing; None when nothing is left."""
+    """Counts of one window, the most frequent outcome first.
+
+    ``ok_share`` leaves out what was the caller's doing; None when nothing is left.
+    """
 
     by_outcome: dict[str, int]
     input_tokens: int
@@ -83,7 +86,7 @@ def visible(scope: Scope) -> QuerySet[RequestRecord]:
 def summarise(scope: Scope, since: datetime) -> Summary:
     """Two queries, both on the time index."""
     rows = visible(scope).filter(started_at__gte=since)
-    counts = dict(rows.order_by().values_list("outcome").annotate(Count("pk")))
+    counts = dict(rows.values_list("outcome").annotate(number=Count("pk")).order_by("-number"))
     sums = rows.aggregate(
         input=Sum("input_tokens"),
         output=Sum("output_tokens"),

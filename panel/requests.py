@@ -94,25 +94,23 @@ def _describe(line: queries.Line, is_owner: bool) -> list[tuple[str, list[tuple[
         ("Finish", words(record.finish) or UNKNOWN),
         ("Output had begun", "yes" if record.committed else "no"),
     ]
-    times = [
-        ("First token", milliseconds(record.first_token_ms)),
-        ("Duration", milliseconds(record.duration_ms)),
-        ("Of it our own", milliseconds(record.overhead_ms)),
-    ]
     if is_owner:
         request += [("Address", record.client_ip or UNKNOWN)]
         result += [("Upstream model", record.upstream_model or UNKNOWN), ("Process", record.process or UNKNOWN)]
-    return [("Request", request), ("Result", result), ("Time", times), *_measures(record)]
+    return [("Request", request), ("Result", result), *_measures(record)]
 
 
 def _measures(record: RequestRecord) -> list[tuple[str, list[tuple[str, str]]]]:
-    tokens = [
-        ("In", count(record.input_tokens)),
-        ("Out", count(record.output_tokens)),
-        ("Read from cache", count(record.cache_read_tokens)),
-        ("Written to cache", count(record.cache_write_tokens)),
-        ("Reasoning", count(record.reasoning_tokens)),
-        ("Source", words(record.usage_source) or UNKNOWN),
+    measured = [
+        ("First token", milliseconds(record.first_token_ms)),
+        ("Duration", milliseconds(record.duration_ms)),
+        ("Of it our own", milliseconds(record.overhead_ms)),
+        ("Tokens in", count(record.input_tokens)),
+        ("Tokens out", count(record.output_tokens)),
+        ("Tokens read from cache", count(record.cache_read_tokens)),
+        ("Tokens written to cache", count(record.cache_write_tokens)),
+        ("Tokens of reasoning", count(record.reasoning_tokens)),
+        ("Counted by", words(record.usage_source) or UNKNOWN),
     ]
     sizes = [
         ("Request body", size(record.request_bytes)),
@@ -126,4 +124,4 @@ def _measures(record: RequestRecord) -> list[tuple[str, list[tuple[str, str]]]]:
     ]
     if record.budget:
         sizes += [("Budget", f"{words(record.budget)}: {count(record.budget_actual)} of {count(record.budget_limit)}")]
-    return [("Tokens", tokens), ("Sizes", sizes)]
+    return [("Time and tokens", measured), ("Sizes", sizes)]

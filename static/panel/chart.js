@@ -8,7 +8,14 @@
   let chart = null;
   let counts = null;
 
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const clock = (at) =>
+    new Date(at * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  // A canvas knows no variables and no mixed colours: an element has to work them out first.
+  const probe = holder.appendChild(document.createElement("i"));
+  const colour = (name) => {
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
+  };
 
   // Drawn from the tallest down, each over the one before.
   const stack = (data) => {
@@ -33,16 +40,16 @@
       width: holder.clientWidth,
       height: HEIGHT,
       series: [
-        { label: "Time", value: (_, at) => (at === null ? "–" : new Date(at * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" })) },
-        series("failed", "--tblr-red", "failed"),
-        series("caller", "--tblr-yellow", "caller"),
-        series("ok", "--tblr-green", "ok"),
+        { label: "Time", value: (_, at) => (at === null ? "–" : clock(at)) },
+        series("Failed", "--tblr-red", "failed"),
+        series("Caller or limit", "--tblr-yellow", "caller"),
+        series("Served", "--tblr-green", "ok"),
       ],
       axes: [
-        { ...axis, values: (_, ticks) => ticks.map((at) => new Date(at * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" })) },
+        { ...axis, values: (_, ticks) => ticks.map(clock) },
         { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] },
       ],
-      scales: { y: { range: (_, __, top) => [0, Math.max(5, Math.ceil(top * 1.1))] } },
+      scales: { x: { range: (_, first, last) => [first - 30, last + 30] }, y: { range: (_, __, top) => [0, Math.max(5, Math.ceil(top * 1.1))] } },
       cursor: { drag: { x: false, y: false } },
     };
     chart = new uPlot(options, stack(counts), holder);

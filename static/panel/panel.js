@@ -1,10 +1,11 @@
 // What every page needs: times in the reader's zone, copy buttons, the theme switch, and live parts that say when
 // they no longer are.
 (() => {
+  const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
   const formats = {
-    clock: { hour: "2-digit", minute: "2-digit", second: "2-digit" },
-    full: { year: "numeric", month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" },
-    until: { hour: "2-digit", minute: "2-digit" },
+    clock,
+    full: { month: "short", day: "2-digit", ...clock },
+    until: { hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
   };
 
   const showLocalTimes = (root) => {
@@ -38,13 +39,18 @@
     else switchTheme();
   });
 
+  const parts = () => [...document.querySelectorAll("[data-live]")];
   const liveFailed = (failed) => {
     document.querySelector("[data-live-failed]")?.classList.toggle("d-none", !failed);
-    document.querySelector("[data-live]")?.classList.toggle("stale", failed);
+    for (const part of parts()) part.classList.toggle("stale", failed);
+  };
+  // Not while nobody looks, nor under the hand of somebody who is marking text.
+  const wait = () => {
+    const selection = getSelection();
+    return document.hidden || (!selection.isCollapsed && parts().some((part) => part.contains(selection.anchorNode)));
   };
   document.addEventListener("htmx:beforeRequest", (event) => {
-    const hidden = document.hidden && event.target.matches("[data-live]");
-    if (hidden || event.target.contains(getSelection().anchorNode) && !getSelection().isCollapsed) event.preventDefault();
+    if (event.target.matches("[data-live]") && wait()) event.preventDefault();
   });
   document.addEventListener("htmx:sendError", () => liveFailed(true));
   document.addEventListener("htmx:responseError", () => liveFailed(true));
@@ -52,6 +58,7 @@
     liveFailed(false);
     showLocalTimes(event.target);
   });
+  document.addEventListener("htmx:oobAfterSwap", (event) => showLocalTimes(event.target));
 
   showLocalTimes(document);
 })();

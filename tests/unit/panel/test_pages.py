@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
+import redis
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from accounts.leases import slots_key
 from accounts.models import Account, Cooldown, Credential, Group
 from core.version import VERSION
 from ops.record import Attempt, Outcome
@@ -97,6 +100,22 @@ def test_the_account_list_shows_state_cooldowns_and_four_characters_of_the_key(o
     assert "sealed-bytes" not in page
     assert "gpt-5.2: rate limited" in page
     assert "over" not in page.partition("<tbody>")[2].partition("</tbody>")[0]
+
+
+def test_slots_in_use_are_those_that_have_not_expired(owner: User, account: Account, redis_url: str) -> None:
+    now_ms = int(timezone.now().timestamp() * 1000)
+    with redis.Redis.from_url(redis_url) as client:
+        client.zadd(slots_key(account.pk), {"gone": now_ms - 1000, "here": now_ms + 60_000, "too": now_ms + 60_000})
+
+    assert "2 of 3" in signed_in(owner).get("/accounts").text
+
+
+def test_the_account_list_opens_without_redis_and_admits_what_it_does_not_know(
+    owner: User, account: Account, settings: Any
+) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+
+    assert "– of 3" in signed_in(owner).get("/accounts").text
 
 
 def test_filters_live_in_the_address_and_narrow_the_list(owner: User, red: Team) -> None:
