@@ -12,7 +12,7 @@ from typing import cast
 
 import msgspec
 import redis
-from django.db import DataError, IntegrityError
+from django.db import DataError, IntegrityError, transaction
 
 from accounts.leases import held_key
 from core.redis_pipe import Script
@@ -102,10 +102,11 @@ def _insert(rows: Iterable[_Row]) -> None:
     # By request id: one statement may not touch a row twice.
     lost = {row.request_id: row for _, row in rows if row.outcome == Outcome.LOST}
     true = {row.request_id: row for _, row in rows if row.outcome != Outcome.LOST}
-    RequestRecord.objects.bulk_create(
-        true.values(), update_conflicts=True, unique_fields=["request_id"], update_fields=_UPDATED
-    )
-    RequestRecord.objects.bulk_create(lost.values(), ignore_conflicts=True)
+    with transaction.atomic():
+        RequestRecord.objects.bulk_create(
+            true.values(), update_conflicts=True, unique_fields=["request_id"], update_fields=_UPDATED
+        )
+        RequestRecord.objects.bulk_create(lost.values(), ignore_conflicts=True)
 
 
 def _insert_singly(rows: Iterable[_Row]) -> set[bytes]:
