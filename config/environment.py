@@ -134,8 +134,8 @@ def parse_database_url(url: str) -> dict[str, Any]:
         "HOST": options.pop("host", "") or parts.hostname or "",
         "PORT": str(parts.port or ""),
         "OPTIONS": options,
-        "CONN_MAX_AGE": 60,
-        "CONN_HEALTH_CHECKS": True,
+        # Under ASGI each request has a context of its own: a connection that outlived it would never be used again.
+        "CONN_MAX_AGE": 0,
     }
 
 

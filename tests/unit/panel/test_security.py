@@ -70,7 +70,7 @@ def test_vendored_files_are_the_pinned_ones_and_nothing_else_lies_there() -> Non
         assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == entry["sha256"], name
 
 
-def test_assets_are_served_without_a_web_server_and_the_fetch_script_is_data_at_most(db: None) -> None:
+def test_assets_are_served_without_a_web_server_in_front_and_nothing_beside_them(db: None) -> None:
     response = Client().get("/static/vendor/tabler/tabler.min.css")
 
     assert response.status_code == 200
