@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -28,7 +29,8 @@ BATCH = 8
 """Accounts looked at in one go."""
 
 HINT_LIFE = 5.0
-"""Seconds for which a cooldown heard of is believed without asking: an admin may clear it at any time."""
+"""Seconds for which a cooldown heard of is believed without asking (an admin may clear it at any time), and after
+which, at twice as many at the latest, the load of an account that was not looked at is forgotten."""
 
 SETTLE = """
 local function give_back(held, field, holder)
@@ -157,7 +159,17 @@ class Slots:
         self._held = held_key(process)
         self._clock = clock
         self._cooled: dict[tuple[int, str], float] = {}
-        self.loads: dict[int, int] = {}
+        self._loads: dict[int, int] = {}
+        self._heard: set[int] = set()
+        self._forgets_at = clock() + HINT_LIFE
+
+    def loads(self) -> Mapping[int, int]:
+        """Requests running, by account id, as far as was heard lately."""
+        if self._clock() >= self._forgets_at:
+            self._loads = {number: load for number, load in self._loads.items() if number in self._heard}
+            self._heard.clear()
+            self._forgets_at = self._clock() + HINT_LIFE
+        return self._loads
 
     def cooled(self) -> set[tuple[int, str]]:
         """What was heard to rest, lately enough to be believed."""
@@ -167,7 +179,7 @@ class Slots:
         return set(self._cooled)
 
     async def take(
-        self, accounts: Sequence[AccountView], model: str, holder: str, *, life: float, caller: Caller = NOBODY
+        self, accounts: Iterable[AccountView], model: str, holder: str, *, life: float, caller: Caller = NOBODY
     ) -> Lease | Refused:
         """The first of ``accounts`` with room, in ``life`` seconds' trust. What ``holder`` held before is given back.
 
@@ -175,13 +187,13 @@ class Slots:
         whatever was taken.
         """
         refused = Refused(Shortage.NO_ACCOUNT)
-        for start in range(0, len(accounts), BATCH):
-            batch = accounts[start : start + BATCH]
+        order = iter(accounts)
+        while batch := list(islice(order, BATCH)):
             which, *seen = await self._pipe.run(TAKE, *self._question(batch, model, holder, life, caller))
             self._learn(batch, seen, model)
             if which > 0:
                 account = batch[which - 1]
-                self.loads[account.id] = seen[which - 1] + 1
+                self._loads[account.id] = seen[which - 1] + 1
                 return Lease(account, holder, seen[which - 1])
             if which < 0:
                 return Refused(Shortage.CALLER_BUSY)
@@ -190,9 +202,13 @@ class Slots:
 
     def release(self, lease: Lease) -> asyncio.Future[Any]:
         """Gives the slot back, and only once; nothing need wait for the reply."""
-        load = self.loads.get(lease.account.id, 0)
-        self.loads[lease.account.id] = max(load - 1, 0)
+        self.note_return(lease)
         return self._pipe.start(RELEASE, [self._held], [lease.holder])
+
+    def note_return(self, lease: Lease) -> None:
+        """Takes note that the slot is given back by other means."""
+        load = self._loads.get(lease.account.id, 0)
+        self._loads[lease.account.id] = max(load - 1, 0)
 
     async def renew(self, holders: Sequence[str], *, life: float) -> int:
         """Gives what these requests hold ``life`` seconds from now. Raises ``PipeDown``."""
@@ -212,8 +228,9 @@ class Slots:
 
     def _learn(self, batch: Sequence[AccountView], seen: Sequence[int], model: str) -> None:
         for account, load in zip(batch, seen, strict=False):  # the script stops at the first with room
+            self._heard.add(account.id)
             if load >= 0:
-                self.loads[account.id] = load
+                self._loads[account.id] = load
             else:
                 self._cooled[account.id, model] = self._clock() + min(-load / 1000, HINT_LIFE)
 

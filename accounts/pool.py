@@ -8,7 +8,7 @@ house to the same account at the same moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from accounts.compile import AccountState, AccountView
 
@@ -24,8 +24,8 @@ def choose(
     model: str,
     exclude: Collection[int],
     draws: Callable[[], float],
-) -> list[AccountView]:
-    """The accounts that may serve ``model``, best first; empty when there is none.
+) -> Iterator[AccountView]:
+    """The accounts that may serve ``model``, best first, each worked out when it is asked for.
 
     ``loads``: requests running, by account id; ``cooled``: (account id, model or ``*``); ``draws`` gives numbers
     in [0, 1), two for each place in a tier that still has a choice.
@@ -34,10 +34,8 @@ def choose(
     for account in candidates:
         if account.id not in exclude and _may_serve(account, cooled, model):
             tiers.setdefault(account.priority, []).append(account)
-    order: list[AccountView] = []
     for priority in sorted(tiers):
-        order += _two_choices(tiers[priority], loads, draws)
-    return order
+        yield from _two_choices(tiers[priority], loads, draws)
 
 
 def _may_serve(account: AccountView, cooled: Collection[tuple[int, str]], model: str) -> bool:
@@ -45,8 +43,7 @@ def _may_serve(account: AccountView, cooled: Collection[tuple[int, str]], model:
         account.state is AccountState.READY
         and account.slots > 0
         and account.serves(model)
-        and (account.id, WHOLE) not in cooled
-        and (account.id, model) not in cooled
+        and not (cooled and ((account.id, WHOLE) in cooled or (account.id, model) in cooled))
     )
 
 

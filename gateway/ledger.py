@@ -18,6 +18,7 @@ import random
 import time
 import weakref
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from accounts.compile import AccountView
@@ -27,6 +28,8 @@ from core.redis_pipe import Pipe, PipeDown, PipeError
 from ir.errors import ApiError, Culprit, Kind
 from ops.record import Record
 from ops.recorder import CLOSE, Recorder
+
+NOBODY_THERE = Refused(Shortage.NO_ACCOUNT)
 
 log = logging.getLogger(__name__)
 
@@ -172,6 +175,8 @@ class Entry:
         if self._closed:
             return
         self._closed = True
+        if self._lease is not None:
+            self._ledger.slots.note_return(self._lease)
         try:
             await asyncio.shield(self._ledger.file(self))
         except (PipeDown, PipeError):
@@ -185,12 +190,14 @@ class Entry:
         caller: Caller,
         life: float,
     ) -> Lease | Refused:
-        slots, draws = self._ledger.slots, self._ledger.draws
-        order = choose(candidates, slots.loads, slots.cooled(), model=model, exclude=exclude, draws=draws)
-        if not order:  # ask about the cooled ones: only the server knows until when
-            order = choose(candidates, slots.loads, (), model=model, exclude=exclude, draws=draws)
+        slots, holder = self._ledger.slots, self.record.request_id
+        order = partial(choose, candidates, slots.loads(), model=model, exclude=exclude, draws=self._ledger.draws)
         try:
-            return await slots.take(order, model, self.record.request_id, life=life, caller=caller)
+            answer = await slots.take(order(slots.cooled()), model, holder, life=life, caller=caller)
+            if answer != NOBODY_THERE:
+                return answer
+            # All that there are may be cooled: only the server knows until when.
+            return await slots.take(order(()), model, holder, life=life, caller=caller)
         except (PipeDown, PipeError) as error:
             log.warning("no slot: %s", type(error).__name__)
             raise ApiError(

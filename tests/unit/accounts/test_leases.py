@@ -59,7 +59,7 @@ async def test_the_first_account_with_room_is_taken_and_the_loads_seen_are_told(
     third = await taken(slots, "r3", account(1), account(2, slots=2))
     assert [lease.account.id for lease in (first, second, third)] == [1, 2, 2]
     assert [lease.load for lease in (first, second, third)] == [0, 0, 1]
-    assert slots.loads == {1: 1, 2: 2}
+    assert slots.loads() == {1: 1, 2: 2}
 
 
 async def test_a_slot_given_back_can_be_taken_again(slots: Slots, pipe: Pipe) -> None:
@@ -184,3 +184,21 @@ async def test_processes_share_the_slots(pipe: Pipe) -> None:
     one, two = Slots(pipe, "one"), Slots(pipe, "two")
     await taken(one, "r1", account(1))
     assert await refused(two, "r2", account(1)) == Refused(Shortage.FULL)
+
+
+async def test_the_load_of_an_account_not_looked_at_for_long_is_forgotten(pipe: Pipe) -> None:
+    now = 100.0
+    slots = Slots(pipe, "one", clock=lambda: now)
+    await taken(slots, "r1", account(1))
+    await taken(slots, "r2", account(2))
+    now = 106.0
+    assert slots.loads() == {1: 1, 2: 1}
+    await taken(slots, "r3", account(1), account(3))
+    now = 112.0
+    assert slots.loads() == {1: 1, 3: 1}
+
+
+async def test_a_returned_slot_lowers_the_load_at_once(slots: Slots) -> None:
+    lease = await taken(slots, "r1", account(1))
+    slots.release(lease)
+    assert slots.loads() == {1: 0}

@@ -3,12 +3,17 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accounts import pool
 from accounts.compile import AccountKind, AccountState, AccountView, Transport
-from accounts.pool import choose
+
+
+def choose(candidates: list[AccountView], *args: Any, **kwargs: Any) -> list[AccountView]:
+    return list(pool.choose(candidates, *args, **kwargs))
 
 
 def account(number: int, **fields: object) -> AccountView:
@@ -86,3 +91,16 @@ def test_the_fullest_account_is_never_first_where_there_is_a_choice() -> None:
     for _ in range(500):
         order = choose(accounts, {3: 3, 1: 1}, (), model="m", exclude=(), draws=chance.random)
         assert order[0].id != 3
+
+
+def test_no_more_is_worked_out_than_is_asked_for() -> None:
+    drawn = []
+
+    def draw() -> float:
+        drawn.append(0.0)
+        return 0.0
+
+    order = pool.choose([account(number) for number in range(1, 500)], {}, (), model="m", exclude=(), draws=draw)
+    for _ in range(3):
+        next(order)
+    assert len(drawn) == 6

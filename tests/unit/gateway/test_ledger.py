@@ -107,6 +107,7 @@ async def test_a_request_is_open_while_it_runs_and_filed_once_when_it_ends(ledge
     entry.record.outcome, entry.record.status = Outcome.OK, 200
     await entry.close()
     await entry.close()
+    assert ledger.slots.loads() == {1: 0}
     assert [(item.request_id, item.outcome, item.status) for item in await records(pipe)] == [("r1", "ok", 200)]
     assert await leftovers(pipe) == [0, 0, 0]
 
