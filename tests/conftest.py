@@ -10,7 +10,7 @@ from django.conf import settings
 
 from core.redis_pipe import Pipe
 
-pytest_plugins = ["tests.plugins.simulator"]
+pytest_plugins = ["tests.plugins.simulator", "tests.plugins.house"]
 
 
 def pytest_configure() -> None:
