@@ -99,6 +99,8 @@ def set_state(account: Account, state: AccountState, reason: str = "", *, actor:
     row = _lock(account)
     if (row.state, row.state_reason) != (state.value, reason):
         _change(row, "account.set_state", actor, state=state.value, state_reason=reason)
+        if state is AccountState.READY:
+            _wake(row)
     account.state, account.state_reason = row.state, row.state_reason
 
 
@@ -130,6 +132,7 @@ def replace_credential(
     audit.record(actor, "account.replace_credential", new, before=before, after=audit.state(new))
     if row.state == AccountState.NEEDS_SIGN_IN:
         _change(row, "account.set_state", actor, state=AccountState.READY.value, state_reason="")
+        _wake(row)
     publish.bump()
     account.refresh_from_db()
     return new
@@ -221,6 +224,12 @@ def _change(row: Account, verb: str, actor: Actor, **columns: Any) -> None:
     row.save(update_fields=list(columns))
     audit.record(actor, verb, row, before=before, after=audit.state(row))
     publish.bump()
+
+
+def _wake(row: Account) -> None:
+    """Ends the rest of the whole account: what put it out of use also put it to rest."""
+    row.cooldowns.filter(model="").delete()
+    transaction.on_commit(lambda: cooldowns.clear(redis.connection(), row.pk, ""), robust=True)
 
 
 def _lock(account: Account) -> Account:

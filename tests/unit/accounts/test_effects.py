@@ -140,3 +140,20 @@ def test_cooldowns_come_back_after_redis_lost_them_and_old_rows_go(client: redis
     assert restore_cooldowns(client) == 1
     assert client.hkeys(cooldowns_key(account.pk)) == [b"m"]
     assert set(Cooldown.objects.values_list("model", flat=True)) == {"m", "n"}
+
+
+@pytest.mark.parametrize("way", ["by hand", "by a new key"])
+def test_an_account_that_is_ready_again_rests_no_more_but_for_its_models(
+    client: redis.Redis, account: Account, way: str, django_capture_on_commit_callbacks: object
+) -> None:
+    suffer(client, account, state="needs_sign_in", reason=Reason.AUTH_REVOKED, seconds=600)
+    suffer(client, account, model="m", seconds=600)
+    apply_effects(client)
+    account.refresh_from_db()
+    with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
+        if way == "by hand":
+            verbs.set_state(account, AccountState.READY)
+        else:
+            verbs.replace_credential(account, "crsr_sim_other")
+    assert client.hkeys(cooldowns_key(account.pk)) == [b"m"]
+    assert list(Cooldown.objects.values_list("model", flat=True)) == ["m"]
