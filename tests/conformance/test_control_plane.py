@@ -1,0 +1,86 @@
+"""The control plane against the strict simulator: real sockets, real tokens, real refusals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import pytest
+import redis
+from django.conf import LazySettings
+
+from accounts import cursor, tasks, usable, verbs
+from accounts.compile import AccountKind, AccountState, AccountView, Transport
+from accounts.credentials import Bearers
+from accounts.models import Account, Cooldown
+from core.encryption import seal
+from core.outbound import AllowList, Outbound
+from core.redis_pipe import Pipe
+from ir.errors import Fault, Reason
+from tests.plugins.simulator import Simulator
+
+
+@pytest.fixture
+async def outbound(simulator: Simulator) -> AsyncIterator[Outbound]:
+    async with Outbound(allowed=AllowList([urlsplit(simulator.url).netloc])) as outbound:
+        yield outbound
+
+
+def view(simulator: Simulator, name: str, number: int = 1) -> AccountView:
+    return AccountView(
+        number, name, AccountKind.CURSOR, Transport.AGENT_RPC, simulator.url, frozenset(), credential_id=number
+    )
+
+
+async def test_a_key_becomes_a_token_that_lists_the_accounts_models(simulator: Simulator, outbound: Outbound) -> None:
+    token = await cursor.exchange(outbound, simulator.url, simulator.keys["alpha"])
+    models = await cursor.usable_models(outbound, simulator.url, token.jwt)
+    assert {"default", "claude-sonnet-4.6"} <= set(models)
+
+
+async def test_a_key_that_is_none_is_refused_for_good(simulator: Simulator, outbound: Outbound) -> None:
+    with pytest.raises(Fault) as fault:
+        await cursor.exchange(outbound, simulator.url, "crsr_sim_nobody")
+    assert fault.value.reason is Reason.AUTH_REVOKED
+
+
+async def test_the_raw_key_is_no_bearer(simulator: Simulator, outbound: Outbound) -> None:
+    with pytest.raises(Fault) as fault:
+        await cursor.usable_models(outbound, simulator.url, simulator.keys["alpha"])
+    assert fault.value.reason is Reason.AUTH_EXPIRED
+
+
+async def test_a_hundred_callers_cost_one_exchange(simulator: Simulator, outbound: Outbound, pipe: Pipe) -> None:
+    before = simulator.accounts()["alpha"]["exchanges"]
+    bearers = Bearers(pipe, outbound)
+    alpha, sealed = view(simulator, "alpha"), seal(simulator.keys["alpha"])
+    got = await asyncio.gather(*[bearers.get(alpha, sealed) for _ in range(100)])
+    assert len(set(got)) == 1
+    assert simulator.accounts()["alpha"]["exchanges"] == before + 1
+
+
+@pytest.fixture
+def accounts(simulator: Simulator, settings: LazySettings, redis_url: str) -> dict[str, Account]:
+    settings.POOLGATE_UPSTREAM_HOSTS = [urlsplit(simulator.url).netloc]
+    keys = {"alpha": simulator.keys["alpha"], "wrong": "crsr_sim_nobody"}
+    return {name: verbs.create_cursor_account(name, key, simulator.url) for name, key in keys.items()}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_refresh_keeps_what_is_usable_and_puts_aside_whose_key_is_refused(
+    accounts: dict[str, Account], redis_url: str
+) -> None:
+    tasks.refresh_catalogue()
+    tasks.apply_effects()
+    with redis.Redis.from_url(redis_url) as client:
+        kept = usable.read(client, accounts["alpha"].pk)
+        assert kept is not None
+        assert "claude-sonnet-4.6" in kept.models
+        assert usable.read(client, accounts["wrong"].pk) is None
+        client.flushdb()
+        tasks.restore_cooldowns()
+        assert client.keys("poolgate:cool:*") == [b"poolgate:cool:%d" % accounts["wrong"].pk]
+    states = dict(Account.objects.values_list("name", "state"))
+    assert states == {"alpha": AccountState.READY, "wrong": AccountState.NEEDS_SIGN_IN}
+    assert list(Cooldown.objects.values_list("account__name", "model", "reason")) == [("wrong", "", "auth_revoked")]
