@@ -86,12 +86,14 @@ class Exchange:
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.started = True
+        # OpenAI's clients read the one name, Anthropic's the other.
         request_id = self.request_id.encode()
+        names = ((b"x-request-id", request_id), (b"request-id", request_id))
         await self._send(
             {
                 "type": "http.response.start",
                 "status": status,
-                "headers": [*headers, *self.extra, (b"x-request-id", request_id)],
+                "headers": [*headers, *self.extra, *names],
             }
         )
 

@@ -35,10 +35,11 @@ TYPES: Mapping[Kind, str] = {
 
 
 def encode_error(error: ApiError, request_id: str) -> ErrorReply:
-    """The whole answer. ``retry-after`` is in whole seconds, rounded up."""
-    headers = {"request-id": request_id}
-    if error.retry_after is not None:
-        headers["retry-after"] = str(math.ceil(error.retry_after))
+    """The whole answer. ``retry-after`` is in whole seconds, rounded up; a 429 always has one: clients give up without."""
+    headers: dict[str, str] = {}
+    wait = 1.0 if error.retry_after is None and error.kind is Kind.RATE_LIMIT else error.retry_after
+    if wait is not None:
+        headers["retry-after"] = str(math.ceil(wait))
     if not error.retryable:
         headers["x-should-retry"] = "false"
     status = OVERLOADED if error.kind is Kind.NO_CAPACITY else error.kind.value
