@@ -35,7 +35,7 @@ TYPES: Mapping[Kind, str] = {
 
 
 def encode_error(error: ApiError, request_id: str) -> ErrorReply:
-    """The whole answer. ``retry-after`` is in whole seconds, rounded up; a 429 always has one: clients give up without."""
+    """The whole answer. ``retry-after`` in whole seconds, rounded up; a 429 always has one: clients give up without."""
     headers: dict[str, str] = {}
     wait = 1.0 if error.retry_after is None and error.kind is Kind.RATE_LIMIT else error.retry_after
     if wait is not None:

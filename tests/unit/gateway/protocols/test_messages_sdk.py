@@ -41,9 +41,8 @@ def _reply(raw: bytes, answer: Callable[[Request], list[Event]]) -> httpx2.Respo
         events = answer(request)
     except ApiError as error:
         reply: ErrorReply = server.encode_error(error, "req_1")
-        return httpx2.Response(
-            reply.status, headers={**reply.headers, "content-type": "application/json"}, content=reply.body
-        )
+        headers = {**reply.headers, "content-type": "application/json", "request-id": "req_1"}
+        return httpx2.Response(reply.status, headers=headers, content=reply.body)
     if not request.stream:
         body = server.encode_response(fold(events), request, META)
         return httpx2.Response(200, headers={"content-type": "application/json"}, content=body)
