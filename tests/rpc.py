@@ -6,8 +6,10 @@ It is not the product's: the simulator's tests must not depend on what they help
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import hashlib
+import io
 import json
 import struct
 import uuid
@@ -179,8 +181,6 @@ class Reply:
 
 
 def decode_details(error: dict[str, Any]) -> pb.ErrorDetails:
-    import base64
-
     value = error["details"][0]["value"]
     return pb.ErrorDetails.FromString(base64.b64decode(value + "=" * (-len(value) % 4)))
 
@@ -344,7 +344,8 @@ class Client:
 
     async def append(self, message: pb.BidiAppendRequest, **headers: str) -> tuple[int, bytes, dict[str, str]]:
         sent = {**self.headers, "content-type": UNARY, **headers}
-        async with self.http.post(self.url + APPEND, data=message.SerializeToString(), headers=sent) as answer:
+        sent_body = io.BytesIO(message.SerializeToString())
+        async with self.http.post(self.url + APPEND, data=sent_body, headers=sent) as answer:
             body = await answer.read()
             return answer.status, body, {name.lower(): value for name, value in answer.headers.items()}
 
