@@ -36,6 +36,7 @@ ADMIN = "admin"
 DRAIN_SECONDS = 30
 START_SECONDS = 60.0
 BACKLOG = 2048
+INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C ended
 
 
 class Refused(Exception):
@@ -73,19 +74,24 @@ class Installation:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         options = self._options
-        with lock(options.data_dir), listen(options.host, options.port) as listener:
-            try:
-                self._start(listener)
-                self._starting = False
-                self._watch()
-            except Interrupted:
-                self._say("Interrupted while starting.")
-            except ChildFailed as error:
-                self._say(str(error))
-                return 1
-            finally:
-                self._starting = False
-                self._stop(listener)
+        try:
+            with lock(options.data_dir), listen(options.host, options.port) as listener:
+                return self._serve(listener)
+        except Interrupted:
+            self._say("Interrupted while starting.")
+            return INTERRUPTED
+
+    def _serve(self, listener: socket.socket) -> int:
+        try:
+            self._start(listener)
+            self._starting = False
+            self._watch()
+        except ChildFailed as error:
+            self._say(str(error))
+            return 1
+        finally:
+            self._starting = False
+            self._stop(listener)
         return 0
 
     def _start(self, listener: socket.socket) -> None:

@@ -107,6 +107,15 @@ def test_sigterm_leaves_no_process_and_the_next_start_is_quick(tmp_path: Path) -
         assert first.processes() == []
 
 
+def test_a_signal_while_starting_leaves_no_process(tmp_path: Path) -> None:
+    instance = Instance(tmp_path / "data")
+    instance.launch()
+    assert eventually(lambda: "Preparing the database" in instance.output)
+    assert instance.stop(signal.SIGINT) == 130
+    assert "Interrupted while starting" in instance.output
+    assert eventually(lambda: instance.processes() == [], 2)
+
+
 def test_after_kill_9_the_children_die_and_the_next_start_works(tmp_path: Path) -> None:
     with Instance(tmp_path / "data") as instance:
         assert len(instance.processes()) >= 6

@@ -53,8 +53,8 @@ class Instance:
     def ready_file(self) -> Path:
         return self.data_dir.with_name(self.data_dir.name + ".json")
 
-    def start(self) -> None:
-        began = time.monotonic()
+    def launch(self) -> None:
+        """Starts it and does not wait."""
         words = ["up", "--port", "0", "--data-dir", str(self.data_dir), "--ready-file", str(self.ready_file)]
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
@@ -64,6 +64,11 @@ class Instance:
                 stdout=output,
                 stderr=output,
             )
+
+    def start(self) -> None:
+        """Starts it and waits until everything answers."""
+        began = time.monotonic()
+        self.launch()
         while not self.ready_file.exists():
             if self.process.poll() is not None or time.monotonic() > began + START_SECONDS:
                 self.stop()
