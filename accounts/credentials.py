@@ -149,13 +149,20 @@ class Bearers:
             api_key = open_sealed(sealed).decode()
         except (SealError, UnicodeDecodeError):
             raise Fault(Reason.INTERNAL, Stage.AUTH, upstream_code="sealed_credential") from None
-        token: Token = await cursor.exchange(self._outbound, account.base_url, api_key)
+        token = await self._ask(account, api_key)
         now = self._now()
         if token.expires_at <= now:
             raise Fault(Reason.PROTOCOL, Stage.AUTH, upstream_code="expired_on_arrival")
         held = Held(token.jwt, token.expires_at, now, answered_401=refused)
         await self._share(account.credential_id, held)
         return held
+
+    async def _ask(self, account: AccountView, api_key: str) -> Token:
+        """The exchange itself, by the account's own way out."""
+        if not account.proxy_url:
+            return await cursor.exchange(self._outbound, account.base_url, api_key)
+        async with Outbound(proxy_url=account.proxy_url) as way_out:
+            return await cursor.exchange(way_out, account.base_url, api_key)
 
     async def _lock(self, lock: str, mine: str) -> bool:
         try:

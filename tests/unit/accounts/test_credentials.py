@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from accounts import cursor
@@ -29,10 +30,12 @@ class Upstream:
         self.life = HOUR
         self.fails: Fault | None = None
         self.keys: set[str] = set()
+        self.ways: list[Outbound] = []
 
     async def exchange(self, outbound: Outbound, base_url: str, api_key: str) -> Token:
         self.exchanges += 1
         self.keys.add(api_key)
+        self.ways.append(outbound)
         number = self.exchanges
         await asyncio.sleep(0.02)
         if self.fails is not None:
@@ -169,11 +172,19 @@ async def test_a_replaced_credential_never_meets_the_old_ones_token(
     processes: list[Bearers], upstream: Upstream, sealed: bytes
 ) -> None:
     await processes[0].get(ACCOUNT, sealed)
-    replaced = AccountView(
-        1, "a1", AccountKind.CURSOR, Transport.AGENT_RPC, "http://127.0.0.1:1", frozenset({1}), credential_id=8
-    )
+    replaced = msgspec.structs.replace(ACCOUNT, credential_id=8)
     assert await processes[0].get(replaced, seal("crsr_sim_other")) == "t2"
     assert upstream.keys == {"crsr_sim_alpha", "crsr_sim_other"}
+
+
+async def test_an_account_with_a_proxy_signs_in_through_it(
+    processes: list[Bearers], upstream: Upstream, sealed: bytes
+) -> None:
+    proxied = msgspec.structs.replace(ACCOUNT, credential_id=9, proxy_url="http://127.0.0.1:1")
+    for account in (ACCOUNT, msgspec.structs.replace(ACCOUNT, credential_id=8), proxied):
+        await processes[0].get(account, sealed)
+    assert upstream.ways[0] is upstream.ways[1]
+    assert upstream.ways[2] is not upstream.ways[0]
 
 
 async def test_without_redis_every_process_exchanges_for_itself(
