@@ -177,22 +177,25 @@ class Turn:
         self._events.append(PartDelta(text))
 
     def _start_part(self, start: PartStart) -> None:
+        if start.kind is not PartKind.TEXT:
+            self._flush()
         self._end_part()
         self._start()
         self._open = start.kind
         self._events.append(start)
 
-    def _end_part(self) -> None:
-        """Ends what is open; text that the filter held back was no token and comes out here."""
+    def _flush(self) -> None:
+        """The text stops here: what the filter held back was no token."""
         held = self._filter.flush()
-        if held and self._open is PartKind.TEXT:
+        if held:
+            if self._open is not PartKind.TEXT:
+                self._start_part(PartStart(PartKind.TEXT))
             self._events.append(PartDelta(held))
+
+    def _end_part(self) -> None:
         if self._open is not None:
+            self._open = None
             self._events.append(PartEnd())
-        if held and self._open is not PartKind.TEXT:
-            self._start()
-            self._events += (PartStart(PartKind.TEXT), PartDelta(held), PartEnd())
-        self._open = None
 
     def _start(self) -> None:
         if not self._started:
@@ -249,6 +252,7 @@ class Turn:
         self._finish()
 
     def _finish(self) -> None:
+        self._flush()
         self._end_part()
         if not self._started:
             raise Fault(Reason.EMPTY, Stage.END)
