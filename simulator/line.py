@@ -109,8 +109,9 @@ class Line:
         """Waits until every store is acknowledged without an error."""
         for future in self._acks:
             answer = await self.wait(future)
-            good = isinstance(answer, pb.KvClientMessage) and answer.HasField("set_blob_result")
-            if not good or answer.set_blob_result.HasField("error"):  # type: ignore[union-attr]
+            if not isinstance(answer, pb.KvClientMessage) or not answer.HasField("set_blob_result"):
+                await self.stall()
+            if answer.set_blob_result.HasField("error"):
                 await self.stall()
         self._acks.clear()
 

@@ -138,6 +138,9 @@ class Runs:
         self._sweep(now)
         self._runs[run.request_id] = run
 
+    def forget(self, request_id: str) -> None:
+        self._runs.pop(request_id, None)
+
     def clear(self) -> None:
         """Forgets every run that is not open now."""
         self._runs = {key: run for key, run in self._runs.items() if run.attached and not run.ended}

@@ -122,9 +122,9 @@ def image(prompt: Prompt, _: str) -> Script:
     yield Text("\n".join(lines) or "No image.")
 
 
-def image_assets(prompt: Prompt, _: str) -> Script:
+def image_assets(prompt: Prompt, argument: str) -> Script:
     yield StoreImages()
-    yield from image(prompt, _)
+    yield from image(prompt, argument)
 
 
 def system(prompt: Prompt, _: str) -> Script:
@@ -249,8 +249,12 @@ def find(name: str) -> Callable[[Prompt], Script] | None:
     for pattern, make in SCRIPTS:
         if match := pattern.fullmatch(name):
             argument = (match.group(1) if match.groups() else "") or ""
-            return lambda prompt, make=make, argument=argument: make(prompt, argument)  # type: ignore[misc]
+            return _bind(make, argument)
     return None
+
+
+def _bind(make: Make, argument: str) -> Callable[[Prompt], Script]:
+    return lambda prompt: make(prompt, argument)
 
 
 def failure_before_output(model: str, text: str) -> str | None:

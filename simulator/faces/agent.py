@@ -105,7 +105,12 @@ class AgentFace:
         account: Account | None = None
         try:
             account = self._world.account_of_token(request.headers)
-            run = self._join(_request_id(await _stream_body(request)), account, "run_sse", request)
+            request_id = _request_id(await _stream_body(request))
+            run = self._join(request_id, account, "run_sse", request)
+            if run.attached and run.failure is not None:
+                # The first try met trouble on the way and never became a stream: this one starts anew.
+                self._world.runs.forget(request_id)
+                run = self._join(request_id, account, "run_sse", request)
             if run.attached:
                 raise refusal("a second stream for one request id", code="already_exists")
         except Failure as failure:

@@ -401,6 +401,18 @@ async def test_an_http_cause_meets_the_append_too_when_that_comes_first(
     assert reply.append_status == reply.status == CAUSES[name].status
 
 
+async def test_a_stream_that_was_refused_on_the_way_may_be_tried_again_under_its_id(
+    client: rpc.Client, simulator: Simulator
+) -> None:
+    simulator.fault("alpha", "goaway", times=1)
+    body = rpc.frame(pb.BidiRequestId(request_id="again").SerializeToString())
+    headers = {**client.headers, "content-type": rpc.STREAM}
+    with pytest.raises(aiohttp.ServerDisconnectedError):
+        await client.http.post(client.url + rpc.RUN_SSE, data=body, headers=headers)
+    async with client.http.post(client.url + rpc.RUN_SSE, data=body, headers=headers) as answer:
+        assert answer.status == 200
+
+
 @pytest.mark.parametrize("name", AT_HTTP)
 async def test_an_http_cause_after_output_looks_like_what_remains_of_it(client: rpc.Client, name: str) -> None:
     reply = await _run(client, f"sim-error-{name}-after-2")
