@@ -23,6 +23,7 @@ TIMETABLE: dict[str, float] = {
     "accounts.tasks.apply_effects": 1,
     "accounts.tasks.restore_cooldowns": 60,
     "accounts.tasks.refresh_catalogue": 300,
+    "gateway.tasks.sweep_conversations": 600,
 }
 
 app = Celery("poolgate", broker=settings.REDIS_URL or None)

@@ -93,6 +93,14 @@ class Settings:
         unit="s",
         group="Clocks",
     )
+    conversation_ttl: float = _knob(
+        86_400.0,
+        "How long stored responses can be built upon.",
+        low=60,
+        high=30 * 86_400,
+        unit="s",
+        group="Conversations",
+    )
     slot_ttl: float = _knob(600.0, "Life of a slot that nobody renews.", low=30, high=3600, unit="s", group="Pool")
     wait_for_slot: float = _knob(5.0, "Longest wait for a free account slot.", low=0, high=45, unit="s", group="Pool")
 

@@ -31,6 +31,7 @@ class KeyView(Struct, frozen=True):
     expose_thinking: bool = False
     drop_hosted_tools: bool = True
     max_concurrency: int = 0
+    store_responses: bool = True
 
     def __repr__(self) -> str:
         return f"KeyView(row_id={self.row_id}, public_id={self.public_id!r})"
@@ -63,4 +64,5 @@ def compile_key(row: ApiKey, groups_of: Mapping[int, frozenset[int]]) -> KeyView
         expose_thinking=row.expose_thinking,
         drop_hosted_tools=row.drop_hosted_tools,
         max_concurrency=row.max_concurrency,
+        store_responses=row.team.store_responses,
     )

@@ -9,12 +9,13 @@ from django.db import models
 
 
 class Team(models.Model):
-    """The tenant. ``slug`` is what URLs and metric labels show."""
+    """The tenant. ``slug`` is what URLs and metric labels show; ``store_responses``: callers may keep conversations."""
 
-    AUDITED: ClassVar[tuple[str, ...]] = ("name", "slug")
+    AUDITED: ClassVar[tuple[str, ...]] = ("name", "slug", "store_responses")
 
     name = models.CharField(max_length=64, unique=True)
     slug = models.SlugField(max_length=64, unique=True)
+    store_responses = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
