@@ -18,12 +18,16 @@ from ir.request import Request
 from ir.response import Response
 
 
+def _no_seal(data: bytes) -> bytes:
+    raise RuntimeError("this answer was given no seal")
+
+
 class ResponseMeta(Struct, frozen=True):
     """What an encoder needs beside the events.
 
     ``response_id`` is bare (each protocol adds its prefix); ``created`` in Unix seconds; ``model`` as the caller
-    named it; ``sign`` makes our opaque signature for a reasoning text; ``input_tokens`` is the estimate shown
-    before the real count is known.
+    named it; ``sign`` makes our opaque signature for a reasoning text; ``seal`` makes bytes opaque, for this tenant
+    alone to give back; ``input_tokens`` is the estimate shown before the real count is known.
     """
 
     response_id: str
@@ -32,6 +36,7 @@ class ResponseMeta(Struct, frozen=True):
     expose_reasoning: bool = False
     input_tokens: int = 0
     sign: Callable[[str], str] = lambda text: ""
+    seal: Callable[[bytes], bytes] = _no_seal
 
 
 class ServerStream(Protocol):

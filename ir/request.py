@@ -77,13 +77,34 @@ class Message(Struct, frozen=True):
     content: tuple[Content, ...]
 
 
+class ToolKind(StrEnum):
+    """What a caller declared that became a function on the way in."""
+
+    FUNCTION = "function"
+    CUSTOM = "custom"  # takes free text
+    TOOL_SEARCH = "tool_search"
+    LOCAL_SHELL = "local_shell"
+
+
+class ToolOrigin(Struct, frozen=True):
+    """How the caller itself names a tool, so that calls go back in its own form. ``namespace`` "" is none."""
+
+    kind: ToolKind
+    name: str
+    namespace: str = ""
+
+
 class Tool(Struct, frozen=True):
-    """A function the caller offers. ``schema`` is a JSON Schema whose root is an object."""
+    """A function the caller offers. ``schema`` is a JSON Schema whose root is an object.
+
+    ``origin`` is set when the caller declared it in another form than a plain function of this name.
+    """
 
     name: str
     description: str
     schema: Mapping[str, Any]
     strict: bool | None = None
+    origin: ToolOrigin | None = None
 
 
 class ToolMode(StrEnum):
@@ -109,17 +130,23 @@ class ToolChoice(Struct, frozen=True):
 class Thinking(Struct, frozen=True):
     """What the caller said about thinking; ``None`` everywhere means it said nothing.
 
-    ``visible``: the caller asked to be shown the thinking (in protocols where that is the caller's choice).
+    ``visible``: the caller asked to be shown the thinking (in protocols where that is the caller's choice);
+    ``signed``: with its opaque form, to send it back.
     """
 
     enabled: bool | None = None
     effort: str | None = None
     budget_tokens: int | None = None
     visible: bool = False
+    signed: bool = False
 
 
 class Request(Struct, frozen=True):
-    """One turn. ``ignored`` names accepted fields without effect; ``legacy_functions`` is Chat's old form of calls."""
+    """One turn. ``ignored`` names accepted fields without effect; ``legacy_functions`` is Chat's old form of calls.
+
+    ``store``: the caller wants the answer kept, to refer to it. ``compaction``: the answer is a summary that goes back
+    as one opaque item. ``echo`` holds what the answer repeats of the request, in the caller's protocol.
+    """
 
     model: str
     messages: tuple[Message, ...]
@@ -137,6 +164,9 @@ class Request(Struct, frozen=True):
     include_usage: bool = False
     legacy_functions: bool = False
     session: str = ""
+    store: bool = False
+    compaction: bool = False
+    echo: Mapping[str, Any] = {}
     ignored: tuple[str, ...] = ()
 
     def images(self) -> tuple[Image, ...]:

@@ -8,15 +8,12 @@ delta, no ``index``, every call at index 0 with an id of its own, a call without
 
 from __future__ import annotations
 
-import orjson
-
 from gateway.contracts import JsonObject
-from gateway.protocols.chat.fields import text_or_empty
+from gateway.protocols.openai.fields import text_or_empty
+from gateway.protocols.openai.functions import NO_ARGUMENTS, is_object
 from ir.errors import Fault, Reason, Stage
 from ir.events import Event, PartKind, PartStart
 from ir.lanes import Lanes
-
-NO_ARGUMENTS = "{}"
 
 
 class _Call:
@@ -35,7 +32,7 @@ class _Call:
 
     @property
     def complete(self) -> bool:
-        return self.lane is not None and bool(self.pieces) and _is_object(self.arguments)
+        return self.lane is not None and bool(self.pieces) and is_object(self.arguments)
 
 
 class Assembly:
@@ -143,7 +140,7 @@ class Assembly:
         arguments = call.arguments
         if not arguments.strip():
             self._lanes.delta(call.lane, NO_ARGUMENTS, out)
-        elif not _is_object(arguments):
+        elif not is_object(arguments):
             raise _broken()
         self._end_call(call, out)
 
@@ -151,15 +148,6 @@ class Assembly:
         if call.lane is not None:
             self._lanes.end(call.lane, "", out)
         call.ended = True
-
-
-def _is_object(text: str) -> bool:
-    if not text.rstrip().endswith("}"):  # saves parsing what cannot be whole yet
-        return False
-    try:
-        return isinstance(orjson.loads(text), dict)
-    except orjson.JSONDecodeError:
-        return False
 
 
 def _broken() -> Fault:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.protocols.chat.classify import classify
 from gateway.protocols.chat.incoming import Stream
 from gateway.protocols.chat.outgoing import encode_request
+from gateway.protocols.openai.classify import classify
 
 __all__ = ["NAME", "classify", "encode_request", "stream"]
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
-import orjson
 from msgspec import Struct
 
 from gateway.contracts import JsonObject
-from gateway.protocols.chat import fields
+from gateway.protocols.openai import fields
+from gateway.protocols.openai.functions import check_arguments
 from ir.errors import ApiError, invalid
 from ir.history import check_pairs, merge
 from ir.images import parse_data_url
@@ -26,7 +26,6 @@ from ir.request import Content, Image, Message, Reasoning, Text, ToolCall, ToolR
 TEXT_ONLY = ("text",)
 WITH_IMAGES = ("text", "image_url")
 FROM_ASSISTANT = ("text", "refusal")
-NO_ARGUMENTS = "{}"
 
 
 class Conversation(Struct, frozen=True):
@@ -156,40 +155,20 @@ def _tool_calls(value: object, path: str) -> list[ToolCall]:
         if call.get("type") not in (None, "", "function"):
             raise invalid("unsupported_tool_type", f"{where}.type: only function calls are supported", f"{where}.type")
         name, arguments = _named_arguments(call.get("function"), f"{where}.function")
-        calls.append(ToolCall(_identifier(call.get("id"), f"{where}.id"), name, arguments))
+        calls.append(ToolCall(fields.identifier(call.get("id"), f"{where}.id"), name, arguments))
     return calls
 
 
 def _named_arguments(value: object, path: str) -> tuple[str, str]:
     function = fields.mapping(value, path)
-    name = _identifier(function.get("name"), f"{path}.name")
+    name = fields.identifier(function.get("name"), f"{path}.name")
     arguments = function.get("arguments")
     text = fields.text("" if arguments is None else arguments, f"{path}.arguments")
-    return name, _check_arguments(text, f"{path}.arguments")
-
-
-def _check_arguments(text: str, path: str) -> str:
-    """The same text when it is the JSON of an object; an empty one means no arguments."""
-    if not text.strip():
-        return NO_ARGUMENTS
-    try:
-        parsed = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        parsed = None
-    if not isinstance(parsed, dict):
-        raise invalid("invalid_tool_arguments", f"{path}: must be the JSON text of an object", path)
-    return text
-
-
-def _identifier(value: object, path: str) -> str:
-    text = fields.text(value, path)
-    if not text:
-        raise invalid("invalid_value", f"{path}: must not be empty", path)
-    return text
+    return name, check_arguments(text, f"{path}.arguments")
 
 
 def _tool_result(message: JsonObject, path: str) -> ToolResult:
-    call_id = _identifier(message.get("tool_call_id"), f"{path}.tool_call_id")
+    call_id = fields.identifier(message.get("tool_call_id"), f"{path}.tool_call_id")
     return ToolResult(call_id, _result_content(message.get("content"), f"{path}.content"))
 
 

@@ -8,14 +8,21 @@ Source: OpenAI's Chat Completions reference.
 from __future__ import annotations
 
 from gateway.contracts import JsonObject
-from gateway.protocols.chat import fields
 from gateway.protocols.chat.conversation import decode_messages
 from gateway.protocols.chat.tools import decode_tools
-from ir.errors import ApiError, invalid
+from gateway.protocols.openai import fields
+from gateway.protocols.openai.options import (
+    decode_effort,
+    decode_flag,
+    decode_model,
+    decode_number,
+    decode_session,
+    unsupported,
+)
+from ir.errors import invalid
 from ir.ignored import list_ignored
-from ir.request import Request, Thinking
+from ir.request import Request
 
-EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 MAX_STOPS = 4
 
 # Fields that have an effect here, or that are checked to hold the one value that needs none.
@@ -50,15 +57,13 @@ def decode_request(body: object) -> Request:
     """``body`` is parsed JSON of any shape. Raises ``ApiError`` (400) with the path of the first wrong field."""
     if not isinstance(body, dict):
         raise invalid("invalid_json", "the body must be a JSON object")
-    model = _model(body)
+    model = decode_model(body)
     _refuse(body)
     conversation = decode_messages(body.get("messages"))
     toolbox = decode_tools(body)
     if body.get("web_search_options") is not None and not toolbox.tools:
-        raise _unsupported("web_search_options", "a hosted web search needs a vendor that runs it")
-    parallel = body.get("parallel_tool_calls")
-    if parallel is not None:
-        parallel = fields.boolean(parallel, "parallel_tool_calls")
+        raise unsupported("web_search_options", "a hosted web search needs a vendor that runs it")
+    parallel = decode_flag(body, "parallel_tool_calls")
     return Request(
         model=model,
         messages=conversation.messages,
@@ -68,35 +73,28 @@ def decode_request(body: object) -> Request:
         parallel_tool_calls=False if toolbox.legacy else parallel,  # the legacy answer has room for one call
         max_output_tokens=_max_tokens(body),
         stop=_stop(body.get("stop")),
-        temperature=_number(body, "temperature", 2),
-        top_p=_number(body, "top_p", 1),
-        thinking=_thinking(body.get("reasoning_effort")),
-        stream=_flag(body, "stream"),
+        temperature=decode_number(body, "temperature", 2),
+        top_p=decode_number(body, "top_p", 1),
+        thinking=decode_effort(body.get("reasoning_effort"), "reasoning_effort"),
+        stream=decode_flag(body, "stream") or False,
         include_usage=_include_usage(body.get("stream_options")),
         legacy_functions=toolbox.legacy,
-        session=_session(body),
+        session=decode_session(body),
         ignored=list_ignored([*_without_effect(body), *toolbox.dropped]),
     )
-
-
-def _model(body: JsonObject) -> str:
-    model = body.get("model")
-    if model is None or model == "":
-        raise invalid("missing_model", "model: is required", "model")
-    return fields.text(model, "model")
 
 
 def _refuse(body: JsonObject) -> None:
     """The known fields that would change the answer and that no upstream here can carry."""
     if body.get("n") is not None and fields.integer(body["n"], "n", 1) > 1:
-        raise _unsupported("n", "only one choice can be made")
-    if _flag(body, "logprobs"):
-        raise _unsupported("logprobs", "log probabilities are not available")
+        raise unsupported("n", "only one choice can be made")
+    if decode_flag(body, "logprobs"):
+        raise unsupported("logprobs", "log probabilities are not available")
     if body.get("audio") is not None:
-        raise _unsupported("audio", "audio output is not available")
+        raise unsupported("audio", "audio output is not available")
     modalities = body.get("modalities")
     if modalities is not None and fields.array(modalities, "modalities") != ["text"]:
-        raise _unsupported("modalities", "only text output is available")
+        raise unsupported("modalities", "only text output is available")
     response_format = body.get("response_format")
     if response_format is not None and fields.mapping(response_format, "response_format").get("type") != "text":
         raise invalid(
@@ -104,22 +102,8 @@ def _refuse(body: JsonObject) -> None:
         )
 
 
-def _unsupported(name: str, why: str) -> ApiError:
-    return invalid("unsupported_parameter", f"{name}: {why}", name)
-
-
 def _without_effect(body: JsonObject) -> list[str]:
     return [name for name, value in body.items() if value is not None and name not in KNOWN]
-
-
-def _flag(body: JsonObject, name: str) -> bool:
-    value = body.get(name)
-    return False if value is None else fields.boolean(value, name)
-
-
-def _number(body: JsonObject, name: str, high: float) -> float | None:
-    value = body.get(name)
-    return None if value is None else fields.number(value, name, 0, high)
 
 
 def _max_tokens(body: JsonObject) -> int | None:
@@ -147,27 +131,8 @@ def _stop(value: object) -> tuple[str, ...]:
     return tuple(items)
 
 
-def _thinking(value: object) -> Thinking:
-    if value is None:
-        return Thinking()
-    effort = fields.text(value, "reasoning_effort")
-    if effort == "none":
-        return Thinking(enabled=False)
-    if effort not in EFFORTS:
-        raise invalid("invalid_value", f"reasoning_effort: must be none, {', '.join(EFFORTS)}", "reasoning_effort")
-    return Thinking(enabled=True, effort=effort)
-
-
 def _include_usage(value: object) -> bool:
     if value is None:
         return False
     wanted = fields.mapping(value, "stream_options").get("include_usage")
     return False if wanted is None else fields.boolean(wanted, "stream_options.include_usage")
-
-
-def _session(body: JsonObject) -> str:
-    """What keeps the turns of one conversation together: the cache key, else the end user."""
-    for name in ("prompt_cache_key", "user"):
-        if body.get(name):
-            return fields.text(body[name], name)
-    return ""

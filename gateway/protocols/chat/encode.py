@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.contracts import JsonObject, ResponseMeta
-from gateway.protocols.chat.errors import error_body
+from gateway.protocols.openai.errors import error_body
+from gateway.protocols.openai.functions import NO_ARGUMENTS
 from gateway.wire import sse
 from gateway.wire.json import dump
 from ir.errors import ApiError
@@ -34,7 +35,6 @@ FINISH_REASONS: Mapping[Unified, str] = {
     Unified.PAUSE: "stop",
 }
 DONE = b"data: [DONE]\n\n"
-NO_ARGUMENTS = "{}"
 
 
 def encode_response(response: Response, request: Request, meta: ResponseMeta) -> bytes:

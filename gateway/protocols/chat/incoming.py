@@ -14,8 +14,9 @@ import orjson
 
 from gateway.contracts import JsonObject
 from gateway.protocols.chat.assembly import Assembly
-from gateway.protocols.chat.classify import fault_of
-from gateway.protocols.chat.fields import text_or_empty
+from gateway.protocols.openai.classify import fault_of
+from gateway.protocols.openai.counts import read_count, split_counts
+from gateway.protocols.openai.fields import text_or_empty
 from gateway.wire.sse import Reader
 from ir.errors import Fault, Reason, Stage
 from ir.events import Event, Finish, FinishReason, PartKind, ResponseStart, Unified
@@ -134,23 +135,12 @@ class Stream:
 
 def decode_usage(body: Mapping[str, Any]) -> Usage:
     """Counts of the wire, clamped so that no part is larger than its whole; what is missing stays unknown."""
-    prompt, output = _count(body.get("prompt_tokens")), _count(body.get("completion_tokens"))
+    prompt, output = read_count(body.get("prompt_tokens")), read_count(body.get("completion_tokens"))
     inside = body.get("prompt_tokens_details")
     inside = inside if isinstance(inside, dict) else {}
-    read, write = _count(inside.get("cached_tokens")), _count(inside.get("cache_write_tokens"))
+    read, write = read_count(inside.get("cached_tokens")), read_count(inside.get("cache_write_tokens"))
     detail = body.get("completion_tokens_details")
-    reasoning = _count(detail.get("reasoning_tokens")) if isinstance(detail, dict) else None
+    reasoning = read_count(detail.get("reasoning_tokens")) if isinstance(detail, dict) else None
     if read is None:
-        read = _count(body.get("prompt_cache_hit_tokens"))  # DeepSeek's own place for it
-    read = _at_most(read, prompt)
-    write = _at_most(write, None if prompt is None else prompt - (read or 0))
-    uncached = None if prompt is None else prompt - (read or 0) - (write or 0)
-    return Usage(uncached, output, read, write, _at_most(reasoning, output))
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _at_most(count: int | None, whole: int | None) -> int | None:
-    return min(count, whole) if count is not None and whole is not None else count
+        read = read_count(body.get("prompt_cache_hit_tokens"))  # DeepSeek's own place for it
+    return split_counts(prompt, output, read, write, reasoning)

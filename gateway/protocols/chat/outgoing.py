@@ -13,6 +13,7 @@ from typing import Any
 
 from gateway.contracts import JsonObject
 from gateway.protocols.chat.decode import MAX_STOPS
+from gateway.protocols.openai.options import encode_effort
 from gateway.wire.json import dump
 from ir.request import (
     Content,
@@ -21,7 +22,6 @@ from ir.request import (
     Reasoning,
     Request,
     Text,
-    Thinking,
     Tool,
     ToolCall,
     ToolChoice,
@@ -41,7 +41,7 @@ def encode_request(request: Request, model: str) -> bytes:
     _put(body, "stop", list(request.stop) if 0 < len(request.stop) <= MAX_STOPS else None)
     _put(body, "temperature", request.temperature)
     _put(body, "top_p", request.top_p)
-    _put(body, "reasoning_effort", _effort(request.thinking))
+    _put(body, "reasoning_effort", encode_effort(request.thinking))
     body["stream"] = True
     body["stream_options"] = {"include_usage": True}
     return dump(body)
@@ -161,14 +161,3 @@ def _choice(choice: ToolChoice) -> Any:
 
 def _named(name: str) -> JsonObject:
     return {"type": "function", "function": {"name": name}}
-
-
-def _effort(thinking: Thinking) -> str | None:
-    """Chat knows efforts only; a budget in tokens becomes the effort that is usual for its size."""
-    if thinking.enabled is False:
-        return "none"
-    if thinking.effort or thinking.budget_tokens is None:
-        return thinking.effort
-    if thinking.budget_tokens < 4096:
-        return "low"
-    return "medium" if thinking.budget_tokens < 16384 else "high"

@@ -9,7 +9,7 @@ from gateway.contracts import ResponseMeta
 from gateway.protocols.chat.catalogue import encode_model, encode_models
 from gateway.protocols.chat.decode import decode_request
 from gateway.protocols.chat.encode import Stream, encode_response
-from gateway.protocols.chat.errors import encode_error
+from gateway.protocols.openai.errors import encode_error
 from ir.request import Request
 
 __all__ = [

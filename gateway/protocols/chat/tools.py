@@ -7,19 +7,15 @@ it would lose work silently: always refused. Source: OpenAI's Chat Completions r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from gateway.contracts import JsonObject
-from gateway.protocols.chat import fields
+from gateway.protocols.openai import fields
+from gateway.protocols.openai.functions import MODES, bad_choice, check_choice, decode_function
 from ir.errors import ApiError, invalid
 from ir.request import Tool, ToolChoice, ToolMode
-
-# OpenAI's own set, and the separators that names of MCP tools come with.
-NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-MODES = {"auto": ToolMode.AUTO, "none": ToolMode.NONE, "required": ToolMode.REQUIRED}
 
 
 class Toolbox(Struct, frozen=True):
@@ -39,7 +35,7 @@ def decode_tools(body: JsonObject) -> Toolbox:
         if body.get("tools"):
             raise invalid("invalid_tools", "functions: send either tools or functions", "functions")
         items = fields.array(body["functions"], "functions")
-        tools = tuple(_function(item, f"functions[{index}]") for index, item in enumerate(items))
+        tools = tuple(decode_function(item, f"functions[{index}]") for index, item in enumerate(items))
     else:
         tools, dropped = _tools(body.get("tools"))
     _check_unique(tools, "functions" if legacy else "tools")
@@ -47,7 +43,7 @@ def decode_tools(body: JsonObject) -> Toolbox:
         choice = _choice(body["tool_choice"])
     else:
         choice = _legacy_choice(body.get("function_call"))
-    _check_choice(choice, tools)
+    check_choice(choice, {tool.name for tool in tools})
     return Toolbox(tools, choice, legacy, dropped)
 
 
@@ -59,7 +55,7 @@ def _tools(value: object) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
         entry = fields.mapping(item, path)
         match fields.text(entry.get("type") or "function", f"{path}.type"):
             case "function":
-                tools.append(_function(entry.get("function"), f"{path}.function"))
+                tools.append(decode_function(entry.get("function"), f"{path}.function"))
             case "custom":
                 raise _unsupported(path)
             case _:
@@ -71,32 +67,6 @@ def _tools(value: object) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
 
 def _unsupported(path: str) -> ApiError:
     return invalid("unsupported_tool_type", f"{path}.type: only function tools are supported", f"{path}.type")
-
-
-def _function(value: object, path: str) -> Tool:
-    function = fields.mapping(value, path)
-    name = fields.text(function.get("name"), f"{path}.name").strip()
-    if not NAME.fullmatch(name):
-        raise invalid(
-            "invalid_tools", f"{path}.name: must be 1 to 128 letters, digits or any of _ - . : /", f"{path}.name"
-        )
-    description = function.get("description")
-    strict = function.get("strict")
-    return Tool(
-        name,
-        "" if description is None else fields.text(description, f"{path}.description"),
-        _schema(function.get("parameters"), f"{path}.parameters"),
-        None if strict is None else fields.boolean(strict, f"{path}.strict"),
-    )
-
-
-def _schema(value: object, path: str) -> JsonObject:
-    """A schema whose root is an object; one that says nothing about its type is completed."""
-    if value is None or value == {}:
-        return {"type": "object", "properties": {}}
-    if not isinstance(value, dict) or value.get("type", "object") != "object":
-        raise invalid("invalid_tool_schema", f"{path}: must be a JSON Schema of type object", path)
-    return value if "type" in value else {"type": "object", **value}
 
 
 def _check_unique(tools: Sequence[Tool], path: str) -> None:
@@ -115,21 +85,21 @@ def _choice(value: object) -> ToolChoice:
             return ToolChoice(ToolMode.NAMED, (_chosen_name(value.get("function"), "tool_choice"),))
         if value.get("type") == "allowed_tools":
             return _allowed(value.get("allowed_tools"))
-    raise _bad_choice("tool_choice")
+    raise bad_choice("tool_choice")
 
 
 def _allowed(value: object) -> ToolChoice:
     path = "tool_choice.allowed_tools"
     if not isinstance(value, dict) or value.get("mode") not in ("auto", "required"):
-        raise _bad_choice(path)
+        raise bad_choice(path)
     entries = value.get("tools")
     if not isinstance(entries, list) or not entries:
-        raise _bad_choice(f"{path}.tools")
+        raise bad_choice(f"{path}.tools")
     names: list[str] = []
     for index, entry in enumerate(entries):
         where = f"{path}.tools[{index}]"
         if not isinstance(entry, dict) or entry.get("type") != "function":
-            raise _bad_choice(where)
+            raise bad_choice(where)
         names.append(_chosen_name(entry.get("function"), where))
     return ToolChoice(ToolMode.ALLOWED, tuple(names), forced=value["mode"] == "required")
 
@@ -137,7 +107,7 @@ def _allowed(value: object) -> ToolChoice:
 def _chosen_name(value: object, path: str) -> str:
     name = value.get("name") if isinstance(value, dict) else None
     if not isinstance(name, str) or not name.strip():
-        raise _bad_choice(f"{path}.function.name")
+        raise bad_choice(f"{path}.function.name")
     return name.strip()
 
 
@@ -148,22 +118,5 @@ def _legacy_choice(value: object) -> ToolChoice:
         return ToolChoice(ToolMode.NONE)
     name = value.get("name") if isinstance(value, dict) else None
     if not isinstance(name, str) or not name.strip():
-        raise _bad_choice("function_call")
+        raise bad_choice("function_call")
     return ToolChoice(ToolMode.NAMED, (name.strip(),))
-
-
-def _bad_choice(path: str) -> ApiError:
-    return invalid(
-        "invalid_tool_choice", f"{path}: must be none, auto, required, a named function or allowed tools", path
-    )
-
-
-def _check_choice(choice: ToolChoice, tools: Sequence[Tool]) -> None:
-    if choice.mode in (ToolMode.AUTO, ToolMode.NONE):
-        return
-    if not tools:
-        raise invalid("missing_tools", "tool_choice: the request has no tools to choose from", "tool_choice")
-    known = {tool.name for tool in tools}
-    for name in choice.names:
-        if name not in known:
-            raise invalid("unknown_tool_choice_function", f"tool_choice: no tool has the name '{name}'", "tool_choice")

@@ -21,6 +21,14 @@ def text(value: object, path: str) -> str:
     return value
 
 
+def identifier(value: object, path: str) -> str:
+    """A text that is not empty."""
+    found = text(value, path)
+    if not found:
+        raise invalid("invalid_value", f"{path}: must not be empty", path)
+    return found
+
+
 def text_or_empty(value: object) -> str:
     """For what a vendor sends: its slips are not worth an answer."""
     return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""Errors as Chat (and Responses) callers are told them: ``{"error": {message, type, param, code}}``.
+"""Errors as Chat and Responses callers are told them: ``{"error": {message, type, param, code}}``.
 
 ``TABLE`` is total over ``Kind`` (a test proves it). Two rows differ from the plain status: an exhausted balance is a
 429 ``insufficient_quota``, which is what OpenAI's clients know, and a pace limit always names a wait, because some
@@ -53,7 +53,7 @@ def error_body(error: ApiError) -> JsonObject:
 
 
 def encode_error(error: ApiError, request_id: str) -> ErrorReply:
-    """The whole error answer. Chat has no place for ``request_id`` in the body; the edge sends it as a header."""
+    """The whole error answer. The shape has no place for ``request_id``; the edge sends it as a header."""
     return ErrorReply(TABLE[error.kind].status, _headers(error), dump(error_body(error)))
 
 

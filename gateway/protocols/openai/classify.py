@@ -1,4 +1,4 @@
-"""What a Chat upstream's error means: code before type before status, and its text last and only for a 400.
+"""What the error of an OpenAI-compatible upstream means: code before type before status, its text last, only for a 400.
 
 ``upstream_code`` of a fault is the vendor's own code when it is in the tables, else the status: never free text.
 Sources: OpenAI's error codes guide; the bodies that DeepSeek, Groq, OpenRouter, Mistral and vLLM are known to send.
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from gateway.protocols.chat.fields import text_or_empty
+from gateway.protocols.openai.fields import text_or_empty
 from ir.errors import Fault, Reason, Stage
 
 LONGEST_WAIT = 32 * 86_400  # seconds; a longer one is a mistake of its sender

@@ -3,7 +3,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from gateway.protocols.chat.errors import TABLE, encode_error
+from gateway.protocols.openai.errors import TABLE, encode_error
 from ir.errors import ApiError, Kind, invalid
 
 

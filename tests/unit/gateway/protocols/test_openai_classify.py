@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.protocols.chat.classify import BY_CODE, BY_STATUS, BY_TYPE, classify
+from gateway.protocols.openai.classify import BY_CODE, BY_STATUS, BY_TYPE, classify
 from ir.errors import Reason, Stage
 
 LONG = (
