@@ -94,7 +94,7 @@ class AgentRun:
             async with asyncio.timeout_at(min(self._deadline, self._last)) as limit:
                 line.on_fault = lambda: limit.reschedule(self._loop.time())
                 answer = self._answer = await line.open_stream()
-                if answer.status != 200 or not _is_stream(answer.headers):
+                if answer.status != 200 or _media_type(answer.headers) != "application/connect+proto":
                     body = await _error_body(answer)
                     raise classify_http(answer.status, answer.headers, body, size=self._turn.size())
         except TimeoutError:
@@ -282,7 +282,7 @@ class _Line:
                 raise
             answer = await self._post(APPEND_PATH, self._append_head, body)  # its number keeps it from acting twice
         reply = await answer.read_all(ERROR_BODY)
-        if answer.status != 200:
+        if answer.status != 200 or (reply and _media_type(answer.headers) != "application/proto"):
             raise classify_http(answer.status, answer.headers, reply)
 
     async def _post(self, path: str, head: bytes, body: bytes) -> Answer:
@@ -315,8 +315,8 @@ async def _error_body(answer: Answer) -> bytes:
         return b""
 
 
-def _is_stream(headers: Mapping[str, str]) -> bool:
-    return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/connect+proto"
+def _media_type(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _common_headers(target: Target, run: RunRequest) -> dict[str, str]:

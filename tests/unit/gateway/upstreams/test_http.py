@@ -6,7 +6,7 @@ import datetime as dt
 import ssl
 from asyncio import StreamReader as Reader
 from asyncio import StreamWriter as Writer
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -19,58 +19,10 @@ from gateway.upstreams import http, tunnel
 from gateway.upstreams.http import Answer, Door, as_fault, header_lines
 from gateway.upstreams.tunnel import Origin, ProxyError, ResolveError, parse_origin
 from ir.errors import Culprit, Fault, Reason, Stage
+from tests.unit.gateway.upstreams.loopback import Handler, read_request, serving
 
-Handler = Callable[[Reader, Writer], Awaitable[None]]
 HEAD = header_lines({"authorization": "Bearer t"})
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n"
-
-
-async def read_request(reader: Reader) -> tuple[bytes, bytes]:
-    """Head and body of a request; empty at the end of the connection."""
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.IncompleteReadError:
-        return b"", b""
-    size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
-    return head, await reader.readexactly(size)
-
-
-class Server:
-    """``handler`` answers each request of a connection; the server knows what is open."""
-
-    def __init__(self, handler: Handler) -> None:
-        self.connections = 0
-        self.open = 0
-        self.lost = asyncio.Event()
-        self._handler = handler
-        self.writers: set[Writer] = set()
-
-    async def serve(self, reader: Reader, writer: Writer) -> None:
-        self.connections += 1
-        self.open += 1
-        self.writers.add(writer)
-        try:
-            await self._handler(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
-            pass
-        finally:
-            self.open -= 1
-            self.lost.set()
-            self.writers.discard(writer)
-            writer.close()
-
-
-@asynccontextmanager
-async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[Server, int]]:
-    server = Server(handler)
-    listener = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls)
-    try:
-        yield server, listener.sockets[0].getsockname()[1]
-    finally:
-        listener.close()
-        for writer in server.writers:
-            writer.transport.abort()
-        await asyncio.sleep(0)
 
 
 @asynccontextmanager
@@ -116,7 +68,7 @@ async def test_a_connection_is_used_again_after_its_answer_was_read() -> None:
         assert server.connections == 3
         for answer in answers:
             await answer.read_all(10_000)
-    await asyncio.wait_for(server.lost.wait(), 1)
+    await server.clients_left()
 
 
 async def test_a_large_body_arrives_whole() -> None:
@@ -128,7 +80,7 @@ async def test_a_large_body_arrives_whole() -> None:
 async def test_a_body_over_the_limit_is_cut_and_its_connection_dropped() -> None:
     async with serving(echo) as (server, port), opened(port) as (door, origin):
         assert len(await (await post(door, origin, b"x" * 5000)).read_all(100)) == 100
-        await asyncio.wait_for(server.lost.wait(), 1)
+        await server.clients_left()
 
 
 async def streaming(reader: Reader, writer: Writer) -> None:
@@ -174,7 +126,7 @@ async def test_closing_an_answer_closes_its_socket_at_once() -> None:
         await answer.read()
         answer.close()
         answer.close()
-        await asyncio.wait_for(server.lost.wait(), 1)
+        await server.clients_left()
         assert await answer.read() == b""
 
 
@@ -197,7 +149,7 @@ async def test_cancelling_a_read_or_a_wait_closes_the_socket(handler: Handler) -
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.wait_for(server.lost.wait(), 1)
+        await server.clients_left()
         assert server.open == 0
 
 
@@ -259,7 +211,7 @@ async def test_a_released_answer_keeps_its_connection_when_its_end_comes_soon(re
             assert await (await post(door, origin)).read() == b"a"
             assert server.connections == 1
         else:
-            await asyncio.wait_for(server.lost.wait(), 2)
+            await server.clients_left(within=2)
 
 
 async def test_a_stale_connection_is_replaced_for_a_call_that_may_be_repeated() -> None:
@@ -368,7 +320,7 @@ async def test_a_connection_that_is_not_made_in_time_is_given_up() -> None:
         with pytest.raises(Fault) as caught:
             await post(door, origin, limit=0.1)
         assert (caught.value.reason, caught.value.stage) == (Reason.TIMEOUT, Stage.CONNECT)
-        await asyncio.wait_for(server.lost.wait(), 1)
+        await server.clients_left()
 
 
 async def test_cancelling_while_connecting_leaves_no_socket() -> None:
@@ -381,7 +333,7 @@ async def test_cancelling_while_connecting_leaves_no_socket() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.wait_for(server.lost.wait(), 1)
+        await server.clients_left()
 
 
 @pytest.mark.parametrize(
@@ -564,7 +516,7 @@ async def test_a_proxy_that_refuses_is_an_egress_fault(scheme: str, handler: Han
         with pytest.raises(Fault) as caught:
             await post(door, door.origin("http://localhost:9", f"{scheme}://127.0.0.1:{at}"))
         assert (caught.value.reason, caught.value.stage) == (Reason.EGRESS, Stage.CONNECT)
-        await asyncio.wait_for(proxy.lost.wait(), 1)
+        await proxy.clients_left()
 
 
 async def test_a_proxy_that_is_not_there_is_an_egress_fault() -> None:
