@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable
 from types import ModuleType
 from typing import Any
 
-from gateway import catalogue, pipeline
+from gateway import catalogue, counting, pipeline
 from gateway.exchange import Exchange, Receive, Scope, Send
 from gateway.protocols.chat import server as chat
 from gateway.protocols.gemini import server as gemini
 from gateway.protocols.messages import server as messages
 from gateway.registry import Services
 from gateway.wire import json
-from ir.errors import ApiError, Kind
+from ir.errors import ApiError, Culprit, Kind
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,15 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await _live(receive, send)
         return
     exchange = Exchange(scope, receive, send, "req_" + secrets.token_hex(12))
-    await _endpoint(exchange)(exchange)
+    try:
+        await _endpoint(exchange)(exchange)
+    except Exception as error:  # the pipeline answers its own bugs; this is the net below everything else
+        log.exception("request %s failed: %s", exchange.request_id, type(error).__name__)
+        if exchange.started:
+            raise
+        await _refuse(
+            exchange, ApiError(Kind.INTERNAL, "internal_error", "The gateway failed.", culprit=Culprit.GATEWAY)
+        )
 
 
 async def _live(receive: Receive, send: Send) -> None:
@@ -68,6 +76,10 @@ async def _chat(exchange: Exchange) -> None:
 
 async def _messages(exchange: Exchange) -> None:
     await pipeline.serve(exchange, messages, SERVICES)
+
+
+async def _count(exchange: Exchange) -> None:
+    await counting.serve(exchange, messages, SERVICES)
 
 
 async def _models(exchange: Exchange) -> None:
@@ -135,5 +147,6 @@ ROUTES: dict[str, dict[str, Endpoint]] = {
     "/readyz": {"GET": _ready, "HEAD": _ready},
     "/v1/chat/completions": {"POST": _chat},
     "/v1/messages": {"POST": _messages},
+    "/v1/messages/count_tokens": {"POST": _count},
     "/v1/models": {"GET": _models},
 }

@@ -100,7 +100,7 @@ async def _prepare(exchange: Exchange, role: Role, snapshot: Snapshot, key: KeyV
     route = routing.resolve(request, key, snapshot)
     request = _clamp(request, route)
     record.ignored, record.upstream_model = request.ignored, route.upstream_id
-    input_tokens = tokens.estimate_request(request, measured.tool_bytes)
+    input_tokens = record.input_estimate = tokens.estimate_request(request, measured.tool_bytes)
     if input_tokens > route.model.context_tokens:
         raise invalid(
             "context_length_exceeded",

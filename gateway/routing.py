@@ -32,11 +32,7 @@ class Route(Struct, frozen=True):
 
 def resolve(request: Request, key: KeyView, snapshot: Snapshot) -> Route:
     """Raises 404 ``model_not_found``, 403 ``model_not_allowed`` or 503 ``no_account``."""
-    model, thinking = find_model(request.model, snapshot)
-    if not allowed(request.model, key):
-        raise ApiError(
-            Kind.PERMISSION, "model_not_allowed", "This API key may not use the requested model.", param="model"
-        )
+    model, thinking = check_name(request.model, key, snapshot)
     upstream_id = model.upstream_id or request.model.removesuffix(THINKING if thinking else "")
     candidates = tuple(
         account
@@ -46,6 +42,16 @@ def resolve(request: Request, key: KeyView, snapshot: Snapshot) -> Route:
     if not candidates:
         raise _no_account(upstream_id, key, snapshot)
     return Route(model, upstream_id, _parameters(request, model, thinking), candidates)
+
+
+def check_name(name: str, key: KeyView, snapshot: Snapshot) -> tuple[ModelView, bool]:
+    """``find_model`` for a caller: raises 403 ``model_not_allowed`` as well."""
+    found = find_model(name, snapshot)
+    if not allowed(name, key):
+        raise ApiError(
+            Kind.PERMISSION, "model_not_allowed", "This API key may not use the requested model.", param="model"
+        )
+    return found
 
 
 def find_model(name: str, snapshot: Snapshot) -> tuple[ModelView, bool]:

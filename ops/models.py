@@ -56,6 +56,7 @@ class RequestRecord(models.Model):
     budget = models.CharField(max_length=32, blank=True)
     budget_limit = models.BigIntegerField(null=True)
     budget_actual = models.BigIntegerField(null=True)
+    input_estimate = models.PositiveBigIntegerField(default=0)
     input_tokens = models.PositiveBigIntegerField(null=True)
     output_tokens = models.PositiveBigIntegerField(null=True)
     cache_read_tokens = models.PositiveBigIntegerField(null=True)

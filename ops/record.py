@@ -80,6 +80,7 @@ class Record(Struct, omit_defaults=True, kw_only=True):
     budget: str = ""
     budget_limit: int | None = None
     budget_actual: int | None = None
+    input_estimate: int = 0  # our own count of the prompt, to be held against ``input_tokens``
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_tokens: int | None = None

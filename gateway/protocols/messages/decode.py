@@ -26,6 +26,7 @@ from ir.ignored import list_ignored
 from ir.request import Request, Thinking
 
 MIN_BUDGET = 1024
+_NO_LIMIT = 2**31
 
 _KNOWN = frozenset(
     {
@@ -83,6 +84,11 @@ def decode_request(body: object) -> Request:
         session=_decode_session(body.get("metadata")),
         ignored=list_ignored([*ignored, *offer.ignored, *history.ignored]),
     )
+
+
+def decode_count(body: object) -> Request:
+    """The body of a ``count_tokens`` call: the same, but without an output limit."""
+    return decode_request({**body, "max_tokens": _NO_LIMIT} if isinstance(body, dict) else body)
 
 
 def _refuse_server_side(body: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.contracts import ResponseMeta
 from gateway.protocols.messages.catalogue import encode_model, encode_models
-from gateway.protocols.messages.decode import decode_request
+from gateway.protocols.messages.decode import decode_count, decode_request
 from gateway.protocols.messages.encode import MessagesStream, encode_response
 from gateway.protocols.messages.errors import encode_error
 from ir.request import Request
@@ -15,6 +15,7 @@ REASONING_BY_KEY = False
 __all__ = [
     "NAME",
     "REASONING_BY_KEY",
+    "decode_count",
     "decode_request",
     "encode_error",
     "encode_model",
