@@ -18,6 +18,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 JSON = (b"content-type", b"application/json")
 SSE = (b"content-type", b"text/event-stream; charset=utf-8")
+WHOLE_BODY = 10
+"""A body that only trickles in has this many times the wait for one piece."""
+
 NO_BUFFERING = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
 
 
@@ -45,15 +48,18 @@ class Exchange:
 
     async def read_body(self, limit: int, timeout: float) -> bytes:
         """The whole body, decompressed. Raises 413 over ``limit`` bytes once decompressed, 408 if no piece came for
-        ``timeout`` seconds, 415 for an unknown coding, 400 for a broken one, ``CallerGone`` if it stopped half way."""
+        ``timeout`` seconds or the whole took ``WHOLE_BODY`` times as long, 415 for an unknown coding, 400 for a broken
+        one, ``CallerGone`` if it stopped half way."""
         length = self.headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > limit:
             raise _too_large(limit)
         decoder = _decoder(self.header(b"content-encoding").strip().lower(), limit)
         pieces: list[bytes] = []
         total = 0
+        clock = asyncio.get_running_loop().time
+        ends = clock() + timeout * WHOLE_BODY
         while True:
-            message = await self._next_piece(timeout)
+            message = await self._next_piece(min(timeout, ends - clock()))
             piece = message.get("body", b"")
             if piece:
                 piece = decoder.take(piece)
@@ -130,16 +136,22 @@ class _Inflater:
         self._coding = coding
         self._limit = limit
         self._left = limit
-        self._inflater = zlib.decompressobj(zlib.MAX_WBITS | (0 if coding == "deflate" else 16))
+        self._window = zlib.MAX_WBITS | (0 if coding == "deflate" else 16)
+        self._inflater = zlib.decompressobj(self._window)
 
     def take(self, piece: bytes) -> bytes:
-        try:
-            data = self._inflater.decompress(piece, self._left + 1)
-        except zlib.error:
-            raise self._broken() from None
+        data = b""
+        while piece:
+            if self._inflater.eof:  # gzip data may be several members in a row (RFC 1952, section 2.2)
+                self._inflater = zlib.decompressobj(self._window)
+            try:
+                data += self._inflater.decompress(piece, self._left + 1)
+            except zlib.error:
+                raise self._broken() from None
+            if self._inflater.unconsumed_tail or len(data) > self._left:
+                raise _too_large(self._limit)
+            piece = self._inflater.unused_data
         self._left -= len(data)
-        if self._inflater.unconsumed_tail or self._left < 0:
-            raise _too_large(self._limit)
         return data
 
     def end(self) -> None:

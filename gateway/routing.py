@@ -6,6 +6,7 @@ then serves every name it matches under that very name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
@@ -18,7 +19,8 @@ from ir.request import Request
 from tenants.compile import KeyView
 
 THINKING = "-thinking"
-LONGEST_NAME = 128
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
+"""What a pattern may serve: the name goes to the upstream, into the record and into metrics."""
 
 
 class Route(Struct, frozen=True):
@@ -84,7 +86,7 @@ def _lookup(name: str, snapshot: Snapshot) -> ModelView | None:
     exact = snapshot.models.get(name)
     if exact is not None:
         return exact if _exposed(name, snapshot) else None
-    if name.endswith(THINKING) or len(name) > LONGEST_NAME:  # a pattern must not swallow the twin's suffix
+    if name.endswith(THINKING) or not NAME.fullmatch(name):  # a pattern must not swallow the twin's suffix
         return None
     return next((model for model in snapshot.patterns if fnmatchcase(name, model.name)), None)
 

@@ -23,3 +23,12 @@ def parse(body: bytes) -> Any:
         raise invalid(
             "invalid_json", f"the body is not valid JSON (line {error.lineno}, column {error.colno})"
         ) from None
+
+
+def is_writable(value: object) -> bool:
+    """Whether parsed JSON can be written again: the parser reads about four times as deep as the writer goes."""
+    try:
+        dump(value)
+    except TypeError:
+        return False
+    return True

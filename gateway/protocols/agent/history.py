@@ -85,7 +85,8 @@ def put_turns(messages: Sequence[Message], mode: int, seed: str, put: Put) -> li
 def _line(part: Content) -> Mapping[str, Any]:
     match part:
         case ToolCall():
-            arguments = _arguments(part.arguments)
+            # Written by itself: one level more could be one too many for the writer.
+            arguments = orjson.Fragment(orjson.dumps(_arguments(part.arguments)))
             return {"type": "tool_call", "id": part.id, "name": wire_name(part.name), "arguments": arguments}
         case ToolResult():
             content = part.content if isinstance(part.content, str) else [_line(item) for item in part.content]

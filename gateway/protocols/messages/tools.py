@@ -71,10 +71,8 @@ def _decode_schema(value: object, path: str) -> dict[str, Any]:
         raise refuse(path, "must be a JSON Schema object", "invalid_tool_schema")
     if value.get("type", "object") != "object":
         raise refuse(path, 'the root must have "type": "object"', "invalid_tool_schema")
-    try:
-        dump(value)
-    except TypeError:  # deeper than anybody down the line could write it again
-        raise refuse(path, "is nested too deeply", "invalid_tool_schema") from None
+    if not is_writable(value):
+        raise refuse(path, "is nested too deeply", "invalid_tool_schema")
     return value if "type" in value else {"type": "object", **value}
 
 

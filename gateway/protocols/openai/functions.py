@@ -12,6 +12,7 @@ import orjson
 
 from gateway.contracts import JsonObject
 from gateway.protocols.openai import fields
+from gateway.wire.json import is_writable
 from ir.errors import ApiError, invalid
 from ir.request import Tool, ToolChoice, ToolMode
 
@@ -51,6 +52,8 @@ def decode_schema(value: object, path: str) -> JsonObject:
         return {"type": "object", "properties": {}}
     if not isinstance(value, dict) or value.get("type", "object") != "object":
         raise invalid("invalid_tool_schema", f"{path}: must be a JSON Schema of type object", path)
+    if not is_writable(value):
+        raise invalid("invalid_tool_schema", f"{path}: is nested too deeply", path)
     return value if "type" in value else {"type": "object", **value}
 
 
@@ -60,6 +63,8 @@ def check_arguments(text: str, path: str) -> str:
         return NO_ARGUMENTS
     if not is_object(text):
         raise invalid("invalid_tool_arguments", f"{path}: must be the JSON text of an object", path)
+    if not is_writable(orjson.loads(text)):
+        raise invalid("invalid_tool_arguments", f"{path}: is nested too deeply", path)
     return text
 
 

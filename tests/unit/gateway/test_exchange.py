@@ -60,6 +60,13 @@ def test_a_body_at_the_limit_passes_and_one_byte_more_does_not(coding: bytes) ->
     assert (caught.value.kind, caught.value.code) == (Kind.TOO_LARGE, "request_too_large")
 
 
+def test_gzip_data_in_several_members_is_one_body() -> None:
+    assert read([gzip.compress(b"one ") + gzip.compress(b"") + gzip.compress(b"two")], b"gzip") == b"one two"
+    with pytest.raises(ApiError) as caught:
+        read([gzip.compress(b"x" * 600) + gzip.compress(b"x" * 600)], b"gzip")
+    assert caught.value.kind is Kind.TOO_LARGE
+
+
 def test_a_declared_length_over_the_limit_is_refused_unread() -> None:
     with pytest.raises(ApiError) as caught:
         asyncio.run(exchange([], {b"content-length": b"1001"}, end="silent").read_body(1000, 0.05))
@@ -77,6 +84,7 @@ def test_a_bomb_is_refused_without_being_inflated() -> None:
     ("pieces", "coding", "kind", "code"),
     [
         ([b"not gzip"], b"gzip", Kind.INVALID_REQUEST, "invalid_content_encoding"),
+        ([gzip.compress(b"abc") + b"junk"], b"gzip", Kind.INVALID_REQUEST, "invalid_content_encoding"),
         ([gzip.compress(b"abc")[:-3]], b"gzip", Kind.INVALID_REQUEST, "invalid_content_encoding"),
         ([b"x"], b"br", Kind.UNSUPPORTED_MEDIA, "unsupported_content_encoding"),
     ],
@@ -93,3 +101,17 @@ def test_a_body_that_stops_half_way_is_a_timeout_or_a_caller_that_left() -> None
     assert caught.value.kind is Kind.REQUEST_TIMEOUT
     with pytest.raises(CallerGone):
         read([b"{"], end="gone")
+
+
+async def test_a_body_that_only_trickles_in_is_a_timeout() -> None:
+    async def receive() -> Message:
+        await asyncio.sleep(0.02)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(message: Message) -> None:
+        raise AssertionError(message)
+
+    trickle = Exchange({"method": "POST", "path": "/", "headers": []}, receive, send, "req_1")
+    with pytest.raises(ApiError) as caught:
+        await trickle.read_body(1_000_000, 0.05)
+    assert caught.value.kind is Kind.REQUEST_TIMEOUT

@@ -74,7 +74,8 @@ def test_a_public_name_leads_to_the_upstreams_name_and_parameters(
     assert (route.upstream_id, dict(route.parameters)) == (upstream, parameters)
 
 
-@pytest.mark.parametrize("model", ["", "nope", "base-thinking-thinking", "-thinking", "sim-" + "x" * 200, "SIM-echo"])
+@pytest.mark.parametrize("model", ["", "nope", "base-thinking-thinking", "-thinking", "sim-" + "x" * 200, "SIM-echo",
+                                   "sim-\r\nx-evil: 1", "sim-\0", "sim-a b", "sim-é", "sim-[e]cho"])  # fmt: skip
 def test_an_unknown_model_is_a_404(model: str) -> None:
     with pytest.raises(ApiError) as caught:
         resolve(model)

@@ -384,3 +384,9 @@ def test_a_tool_that_is_called_like_the_prefix_is_found() -> None:
     names = Names(["poolgate-x", "x"])
     assert names.caller_name("poolgate-x", "poolgate-poolgate-x") == "poolgate-x"
     assert names.caller_name("x", "poolgate-x") == "x"
+
+
+def test_arguments_as_deep_as_any_decoder_lets_through_are_told() -> None:
+    text = '{"a":' * 254 + "1" + "}" * 254
+    told = root(ask(user(Text("q")), assistant(ToolCall("c1", "clock", text)), user(ToolResult("c1", "12"))))
+    assert text in told[1]["content"]

@@ -147,7 +147,7 @@ def test_a_wrong_message_is_refused_with_its_path(message: Any, code: str, param
     assert refusal({"model": "m1", "messages": [message]}) == (code, param)
 
 
-@pytest.mark.parametrize("text", ["{city:", "[]", "1", "null", '"x"', '{"a":1'])
+@pytest.mark.parametrize("text", ["{city:", "[]", "1", "null", '"x"', '{"a":1', '{"a":' * 300 + "1" + "}" * 300])
 def test_arguments_that_are_no_object_are_refused(text: str) -> None:
     code, param = refusal(body(USER, call("c1", arguments=text), result("c1")))
     assert (code, param) == ("invalid_tool_arguments", "messages[1].tool_calls[0].function.arguments")

@@ -46,6 +46,15 @@ def test_a_schema_whose_root_is_no_object_is_refused(schema: Any) -> None:
     )
 
 
+def test_a_schema_that_nests_deeper_than_can_be_written_again_is_refused() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(300):
+        deep = {"a": deep}
+    with pytest.raises(ApiError, match="nested too deeply") as caught:
+        decode_tools({"tools": [function(parameters={"type": "object", "properties": deep})]})
+    assert caught.value.code == "invalid_tool_schema"
+
+
 @pytest.mark.parametrize("name", ["mcp__fs__read", "a.b", "ns:tool", "a/b", "x" * 128, " trimmed "])
 def test_names_that_clients_send_are_accepted(name: str) -> None:
     assert decode_tools({"tools": [function(name)]}).tools[0].name == name.strip()
