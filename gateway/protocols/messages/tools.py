@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from gateway.protocols.messages.fields import refuse, take_flag, take_list, take_name, take_object, take_text
-from gateway.wire.json import dump
+from gateway.wire.json import is_writable
 from ir.request import Tool, ToolChoice, ToolMode
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")

@@ -84,8 +84,8 @@ def test_a_bomb_is_refused_without_being_inflated() -> None:
     ("pieces", "coding", "kind", "code"),
     [
         ([b"not gzip"], b"gzip", Kind.INVALID_REQUEST, "invalid_content_encoding"),
-        ([gzip.compress(b"abc") + b"junk"], b"gzip", Kind.INVALID_REQUEST, "invalid_content_encoding"),
-        ([gzip.compress(b"abc")[:-3]], b"gzip", Kind.INVALID_REQUEST, "invalid_content_encoding"),
+        ([gzip.compress(b"abc", mtime=0) + b"junk"], b"gzip", Kind.INVALID_REQUEST, "invalid_content_encoding"),
+        ([gzip.compress(b"abc", mtime=0)[:-3]], b"gzip", Kind.INVALID_REQUEST, "invalid_content_encoding"),
         ([b"x"], b"br", Kind.UNSUPPORTED_MEDIA, "unsupported_content_encoding"),
     ],
 )
