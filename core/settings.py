@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 MIB = 1024 * 1024
+LONGEST_TEXT = 4000
 
 
 class Knob(Struct, frozen=True):
@@ -29,6 +30,15 @@ class Knob(Struct, frozen=True):
     maximum: float | None = None
     unit: str = ""
     group: str = ""
+
+    @property
+    def bounds(self) -> str:
+        """What the knob may hold, in words."""
+        if self.kind is bool:
+            return "on or off"
+        if self.minimum is None or self.maximum is None:
+            return f"one line of at most {LONGEST_TEXT} characters"
+        return f"{self.minimum:.10g} to {self.maximum:.10g} {self.unit}".rstrip()
 
 
 def _knob(
@@ -47,6 +57,12 @@ class Settings:
     )
     exposed_models: str = _knob(
         "", "Base models to offer, comma separated. Empty: every enabled model of the catalogue.", group="Models"
+    )
+    expose_thinking: bool = _knob(
+        False,
+        "Show the model's thinking to Chat callers as reasoning_content, unless their key says otherwise. "
+        "The other protocols show it when the request asks for it.",
+        group="Models",
     )
     max_body_bytes: int = _knob(
         32 * MIB, "Largest request body after decompression.", low=1024, high=256 * MIB, unit="bytes", group="Budgets"
@@ -123,6 +139,13 @@ def check_value(name: str, value: object) -> Any:
     return converted
 
 
+def show_value(value: object) -> str:
+    """A value as a person types it; ``check_value`` takes it back."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
 def compile_settings(rows: Mapping[str, object]) -> Settings:
     """One frozen value from stored rows (name → JSON value). Raises ``ValueError`` for a bad row."""
     return Settings(**{name: check_value(name, value) for name, value in rows.items()})
@@ -132,7 +155,10 @@ def _convert(knob: Knob, value: object) -> Any:
     if knob.kind is bool:
         return _as_bool(knob.name, value)
     if knob.kind is str:
-        return str(value).strip()
+        text = str(value).strip()
+        if len(text) > LONGEST_TEXT or not text.isprintable():
+            raise ValueError(f"{knob.name} must be one line of at most {LONGEST_TEXT} characters.")
+        return text
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"{knob.name} must be a number.")
     try:

@@ -63,6 +63,9 @@ RULES: Mapping[str, Rule] = {
     "requests": Rule(Role.SIGNED_IN),
     "request": Rule(Role.SIGNED_IN),
     "accounts": Rule(Role.OWNER),
+    "settings": Rule(Role.OWNER, _READ_AND_SEND),
+    "settings_save": Rule(Role.OWNER, frozenset({"POST"})),
+    "settings_history": Rule(Role.OWNER),
 }
 
 
@@ -96,9 +99,9 @@ def visitor_of(user: User | AnonymousUser) -> Visitor:
     return Visitor(role, Scope(team_ids=frozenset(roles)), must_change)
 
 
-def actor_of(request: HttpRequest) -> Actor:
-    """Who the audit trail names for what this request does."""
-    return Actor(request.user.get_username(), request.META.get("REMOTE_ADDR") or None)
+def actor_of(request: HttpRequest, reason: str = "") -> Actor:
+    """Who the audit trail names for what this request does, and the reason that they gave."""
+    return Actor(request.user.get_username(), request.META.get("REMOTE_ADDR") or None, reason)
 
 
 class AccessMiddleware:

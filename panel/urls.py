@@ -7,6 +7,7 @@ from django.urls import path
 from panel.accounts import accounts
 from panel.overview import overview, overview_chart, overview_live
 from panel.requests import request, requests
+from panel.settings import settings, settings_history, settings_save
 from panel.sign_in import password, sign_in, sign_out
 
 urlpatterns = [
@@ -16,6 +17,9 @@ urlpatterns = [
     path("requests", requests, name="requests"),
     path("requests/<str:request_id>", request, name="request"),
     path("accounts", accounts, name="accounts"),
+    path("settings", settings, name="settings"),
+    path("settings/save", settings_save, name="settings_save"),
+    path("settings/history", settings_history, name="settings_history"),
     path("sign-in", sign_in, name="sign_in"),
     path("sign-out", sign_out, name="sign_out"),
     path("password", password, name="password"),

@@ -17,7 +17,9 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from accounts.models import Account, CatalogueModel, Cooldown, Credential, Group
+from core import settings_store
 from core.audit import SYSTEM
+from core.settings import Settings
 from ops.models import RequestRecord
 from ops.record import Attempt, Outcome
 from tenants.models import ApiKey, Team
@@ -31,7 +33,7 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
 ]
 MODELS = ("claude-sonnet-4.6", "claude-sonnet-4.6", "gpt-5.2", "composer-2.5", "claude-opus-4.6-thinking")
-PAGES = ("/", "/requests", "/requests/req-0000", "/accounts", "/password")
+PAGES = ("/", "/requests", "/requests/req-0000", "/accounts", "/settings", "/settings/history", "/password")
 
 
 class LiveServer(Protocol):
@@ -181,6 +183,27 @@ def test_every_control_has_a_name_and_every_page_its_landmarks(panel: Browser, l
         assert landmarks == [True] * 4, page
 
 
+def test_a_setting_is_changed_by_switch_and_number_after_a_look_at_the_difference(
+    panel: Browser, live_server: LiveServer
+) -> None:
+    panel.open(f"{live_server.url}/settings")
+    panel.click("#gemini_native_enabled")
+    panel.script("document.querySelector('#max_images').value = 7")
+    panel.click(".save-bar button")
+    panel.wait("return document.querySelector('ins')")
+    assert settings_store.current() == Settings()
+    panel.click(".card-footer button")
+    panel.wait("return document.querySelector('.alert-success')")
+
+    assert settings_store.current() == Settings(gemini_native_enabled=True, max_images=7)
+    assert panel.script("return document.querySelector('#gemini_native_enabled').checked")
+    panel.script("document.querySelector('button[name=reset][value=max_images]').click()")
+    panel.wait("return document.querySelector('ins')")
+    panel.click(".card-footer button")
+    panel.wait("return document.querySelector('.alert-success')")
+    assert settings_store.current() == Settings(gemini_native_enabled=True)
+
+
 def test_pictures_for_the_documentation(panel: Browser, live_server: LiveServer) -> None:
     assert RequestRecord.objects.count() == 240
     panel.wait("return document.querySelector('.uplot canvas')")
@@ -188,7 +211,12 @@ def test_pictures_for_the_documentation(panel: Browser, live_server: LiveServer)
     panel.wait("return document.querySelector('.uplot canvas').clientWidth > 100")
     pictures = {"overview.png": panel.screenshot()}
     panel.prefer("dark")
-    for name, page in {"requests-dark.png": "/requests", "request-dark.png": "/requests/req-0000"}.items():
+    settings_store.set_setting("max_images", 7, SYSTEM)
+    for name, page in {
+        "requests-dark.png": "/requests",
+        "request-dark.png": "/requests/req-0000",
+        "settings-dark.png": "/settings",
+    }.items():
         panel.open(f"{live_server.url}{page}")
         pictures[name] = panel.screenshot()
 

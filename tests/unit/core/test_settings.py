@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.settings import KNOBS, Settings, check_value, compile_settings
+from core.management.commands.settings import write_docs
+from core.settings import KNOBS, Settings, check_value, compile_settings, show_value
 
 NUMBERS = [knob for knob in KNOBS.values() if knob.kind in (int, float)]
 
@@ -73,3 +76,25 @@ def test_rows_change_what_they_name_and_nothing_else() -> None:
 def test_an_unknown_row_is_refused() -> None:
     with pytest.raises(ValueError, match="no setting named colour"):
         compile_settings({"colour": "red"})
+
+
+@pytest.mark.parametrize("value", ["two\nlines", "nul\0", "x" * 4001])
+def test_a_text_is_one_line_that_a_column_can_hold(value: str) -> None:
+    with pytest.raises(ValueError, match="one line"):
+        check_value("exposed_models", value)
+
+
+@given(name=st.sampled_from(sorted(KNOBS)), value=st.booleans() | st.floats() | st.text() | st.integers())
+def test_a_shown_value_is_read_back_as_it_was(name: str, value: object) -> None:
+    try:
+        taken = check_value(name, value)
+    except ValueError:
+        return
+    shown = show_value(taken)
+    assert show_value(check_value(name, shown)) == shown
+
+
+def test_the_docs_page_is_what_the_knobs_say() -> None:
+    page = Path(__file__).parents[3] / "docs/settings.md"
+
+    assert page.read_text().splitlines() == list(write_docs())

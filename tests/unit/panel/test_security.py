@@ -16,7 +16,17 @@ from tests.unit.panel.conftest import make_record, make_user, signed_in
 
 STATIC = Path(settings.BASE_DIR) / "static"
 TEMPLATES = sorted((Path(settings.BASE_DIR) / "templates").rglob("*.html"))
-PAGES = ("/", "/requests", "/requests/req-1", "/accounts", "/password", "/nowhere", "/requests/unknown")
+PAGES = (
+    "/",
+    "/requests",
+    "/requests/req-1",
+    "/accounts",
+    "/settings",
+    "/settings/history",
+    "/password",
+    "/nowhere",
+    "/requests/unknown",
+)
 
 
 def directives(policy: str) -> dict[str, list[str]]:
