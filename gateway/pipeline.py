@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 import time
-from collections import Counter
+from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Protocol
 
@@ -169,7 +169,15 @@ def _describe(request: Request, measured: budgets.Measured, record: Record) -> N
 
 
 def _summary(messages: tuple[Message, ...]) -> str:
-    roles = Counter(message.role for message in messages)
-    parts = Counter(type(part).__name__.lower() for message in messages for part in message.content)
-    counted = [",".join(f"{name}:{count}" for name, count in sorted(found.items())) for found in (roles, parts)]
-    return f"roles={counted[0]} parts={counted[1]}"
+    roles: dict[str, int] = {}
+    parts: dict[str, int] = {}
+    for message in messages:
+        roles[message.role] = roles.get(message.role, 0) + 1
+        for part in message.content:
+            name = type(part).__name__
+            parts[name] = parts.get(name, 0) + 1
+    return f"roles={_counts(roles)} parts={_counts(parts).lower()}"
+
+
+def _counts(found: Mapping[str, int]) -> str:
+    return ",".join([f"{name}:{count}" for name, count in sorted(found.items())])
