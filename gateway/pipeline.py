@@ -40,7 +40,8 @@ log = logging.getLogger(__name__)
 
 _CLIENT_REQUEST_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _CLIENTS = ("claude-cli", "codex", "GeminiCLI", "opencode", "OpenAI/Python", "OpenAI/JS", "Anthropic/Python",
-            "Anthropic/JS", "ai-sdk", "litellm", "Cline", "QwenCode", "python-httpx", "curl")  # fmt: skip
+            "Anthropic/JS", "google-genai-sdk", "ai-sdk", "litellm", "Cline", "QwenCode", "python-httpx",
+            "curl")  # fmt: skip
 SIGNATURE = "reasoning"
 
 
@@ -139,7 +140,7 @@ def _open_record(exchange: Exchange, role: Role, key: KeyView) -> Record:
         request_id=exchange.request_id,
         started_at=time.time(),
         protocol=role.NAME,
-        endpoint=exchange.path,
+        endpoint=exchange.endpoint,
         team_id=key.team_id,
         key_id=key.row_id,
         client_request_id=given if _CLIENT_REQUEST_ID.fullmatch(given) else "",
