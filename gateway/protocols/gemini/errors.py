@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.contracts import ErrorReply
+from gateway.protocols.gemini.fields import UNKNOWN_FIELD
 from gateway.wire.json import dump
 from ir.errors import ApiError, Kind
 
@@ -70,7 +71,9 @@ def _details(error: ApiError) -> list[dict[str, Any]]:
     info = {"@type": _TYPE + "ErrorInfo", "reason": _REASONS.get(error.code, error.code.upper()), "domain": DOMAIN}
     found: list[dict[str, Any]] = [info | {"metadata": metadata} if metadata else info]
     if error.kind is Kind.INVALID_REQUEST and error.param is not None:
-        violation = {"field": _FIELDS.get(error.param, error.param), "description": advice}
+        own = error.code == UNKNOWN_FIELD  # the caller's name for something, not the vocabulary's
+        field = error.param if own else _FIELDS.get(error.param, error.param)
+        violation = {"field": field, "description": advice}
         found.insert(0, {"@type": _TYPE + "BadRequest", "fieldViolations": [violation]})
     wait = _wait(error)
     if wait is not None:

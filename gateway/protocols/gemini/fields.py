@@ -14,6 +14,8 @@ from typing import Any
 from ir.errors import ApiError, invalid
 from ir.ignored import list_ignored
 
+UNKNOWN_FIELD = "unknown_field"
+
 _UPPER = re.compile(r"[A-Z]")
 
 
@@ -91,4 +93,4 @@ def _unknown(given: str, path: str) -> ApiError:
     (name,) = list_ignored([given])
     where = f" at '{path}'" if path else ""
     message = f'Invalid JSON payload received. Unknown name "{name}"{where}: Cannot find field.'
-    return invalid("unknown_field", message, join(path, name))
+    return invalid(UNKNOWN_FIELD, message, join(path, name))
