@@ -113,3 +113,12 @@ def house(house_process: House) -> House:
     house_process.reset()
     time.sleep(0.2)  # the web process takes the new version over
     return house_process
+
+
+@pytest.fixture(scope="module")
+def gemini_house(house_process: House) -> Iterator[House]:
+    """The house with the gate of the Gemini endpoints open."""
+    house_process.reset()
+    house_process.set(gemini_native_enabled=True)
+    yield house_process
+    house_process.reset()
