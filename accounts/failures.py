@@ -54,10 +54,14 @@ class Rest(Struct, frozen=True):
 
 
 class Consequence(Struct, frozen=True):
-    """``refresh_first``: renew the credential before the next move. ``state``: what becomes of a ready account."""
+    """``refresh_first``: renew the credential before the next move. ``state``: what becomes of a ready account.
+
+    ``switches`` bounds the moves to another account that one request makes for this reason; None: as many as it may.
+    """
 
     next: Next
     then: Next = Next.STOP
+    switches: int | None = None
     grain: Grain = Grain.NONE
     rest: Rest | None = None
     state: AccountState | None = None
@@ -107,10 +111,10 @@ CONSEQUENCES: Mapping[Reason, Consequence] = {
     Reason.TRANSIENT: Consequence(Next.SAME, then=Next.SWITCH),
     Reason.TIMEOUT: Consequence(Next.SWITCH),
     Reason.CUT: Consequence(Next.SAME, then=Next.SWITCH),
-    Reason.EMPTY: Consequence(Next.SWITCH),
+    Reason.EMPTY: Consequence(Next.SWITCH, switches=1),
     Reason.EGRESS: Consequence(Next.SWITCH, grain=Grain.EGRESS),
     Reason.BROKEN_TOOL_CALL: _STOP,
-    Reason.MISSING_TOOL_CALL: _STOP,
+    Reason.MISSING_TOOL_CALL: Consequence(Next.SAME),  # a model may obey when it is asked once more
     # Ours: another account would meet the same bug.
     Reason.PROTOCOL: _STOP,
     Reason.CLIENT_OUTDATED: _STOP,

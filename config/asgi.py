@@ -26,7 +26,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # The first segment of a path decides.
 GATEWAY_SEGMENTS = frozenset({
-    "v1", "v1beta", "v1alpha", "responses", "livez", "readyz", "agent.v1.AgentService", "aiserver.v1.BidiService",
+    "v1", "v1beta", "v1alpha", "upload", "responses", "livez", "readyz",
+    "agent.v1.AgentService", "aiserver.v1.BidiService",
 })  # fmt: skip
 # Paths that clients probe before their first request, beside those segments.
 GATEWAY_PATHS = frozenset({"/api/hello", "/auth/exchange_user_api_key"})

@@ -6,6 +6,7 @@ not exist, has the shape of the protocol whose prefix it has.
 
 from __future__ import annotations
 
+import gc
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
@@ -54,6 +55,9 @@ async def _live(receive: Receive, send: Send) -> None:
         log.exception("the data plane did not start")
         await send({"type": "lifespan.startup.failed", "message": type(error).__name__})
         return
+    # What was loaded so far lives as long as the process: no collection has to look at it again.
+    gc.collect()
+    gc.freeze()
     await send({"type": "lifespan.startup.complete"})
     await receive()
     await SERVICES.stop()
@@ -63,6 +67,9 @@ async def _live(receive: Receive, send: Send) -> None:
 def _endpoint(exchange: Exchange) -> Endpoint:
     path = exchange.path.rstrip("/") or "/"
     methods = ROUTES.get(path)
+    shared = methods is None or path == "/v1/models"
+    if shared and gemini.is_gemini(exchange.method, path, exchange.headers):
+        return _gemini
     if methods is None and path.startswith("/v1/models/"):
         methods = {"GET": _model}
     if methods is None:
@@ -80,6 +87,20 @@ async def _messages(exchange: Exchange) -> None:
 
 async def _count(exchange: Exchange) -> None:
     await counting.serve(exchange, messages, SERVICES)
+
+
+async def _gemini(exchange: Exchange) -> None:
+    """The whole of Google's API: two actions while the gate is open, and refusals in its shape."""
+    try:
+        enabled = SERVICES.snapshot().settings.gemini_native_enabled
+        role = gemini.admit(exchange.method, exchange.path.rstrip("/"), exchange.query, enabled)
+    except ApiError as error:
+        await _refuse(exchange, error)
+        return
+    exchange.endpoint = role.endpoint
+    if role.key and b"x-goog-api-key" not in exchange.headers:
+        exchange.headers = {**exchange.headers, b"x-goog-api-key": role.key.encode("latin-1", "replace")}
+    await pipeline.serve(exchange, role, SERVICES)
 
 
 async def _models(exchange: Exchange) -> None:
@@ -120,10 +141,10 @@ async def _refuse(exchange: Exchange, error: ApiError) -> None:
 
 def _role_of(exchange: Exchange) -> Any:
     path = exchange.path
+    if gemini.is_gemini(exchange.method, path, exchange.headers):
+        return gemini
     if path.startswith(("/v1/messages", "/messages")):
         return messages
-    if path.startswith(("/v1beta/", "/v1alpha/")) or ":generateContent" in path or ":streamGenerateContent" in path:
-        return gemini
     if path.startswith("/v1/models"):
         return _models_role(exchange)
     return chat

@@ -29,11 +29,16 @@ class CallerGone(Exception):
 
 
 class Exchange:
-    """``headers`` have lower-case names, the last value wins. ``started`` tells whether the status line is spent."""
+    """``headers`` have lower-case names, the last value wins. ``started`` tells whether the status line is spent.
+
+    ``endpoint`` is the path as a record may show it; ``query`` may hold a key, so no record and no log may.
+    """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        self.endpoint = self.path
+        self.query: bytes = scope.get("query_string", b"")
         self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
         self.client_ip: str = (scope.get("client") or ("",))[0]
         self.request_id = request_id

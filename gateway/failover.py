@@ -201,9 +201,15 @@ class Turn:
         if move is Next.SAME:
             again = self._seen[lease.account.id, fault.reason] > 1
             move = consequence.then if again else Next.SAME
-        if move is Next.SWITCH and len(self._left) + 1 >= self._settings.max_attempts:
+        if move is Next.SWITCH and not self._may_switch(fault.reason, consequence.switches):
             return Next.STOP
         return move
+
+    def _may_switch(self, reason: Reason, most: int | None) -> bool:
+        """Within the accounts that a request may try, and the moves that this reason is worth."""
+        if len(self._left) + 1 >= self._settings.max_attempts:
+            return False
+        return most is None or sum(seen == reason for _, seen in self._seen) <= most
 
     def _note(self, lease: Lease, began: float, fault: Fault | None = None, rest: float = 0.0) -> None:
         record = self._entry.record

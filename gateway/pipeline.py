@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 import time
-from collections import Counter
+from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Protocol
 
@@ -40,7 +40,8 @@ log = logging.getLogger(__name__)
 
 _CLIENT_REQUEST_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _CLIENTS = ("claude-cli", "codex", "GeminiCLI", "opencode", "OpenAI/Python", "OpenAI/JS", "Anthropic/Python",
-            "Anthropic/JS", "ai-sdk", "litellm", "Cline", "QwenCode", "python-httpx", "curl")  # fmt: skip
+            "Anthropic/JS", "google-genai-sdk", "ai-sdk", "litellm", "Cline", "QwenCode", "python-httpx",
+            "curl")  # fmt: skip
 SIGNATURE = "reasoning"
 
 
@@ -139,7 +140,7 @@ def _open_record(exchange: Exchange, role: Role, key: KeyView) -> Record:
         request_id=exchange.request_id,
         started_at=time.time(),
         protocol=role.NAME,
-        endpoint=exchange.path,
+        endpoint=exchange.endpoint,
         team_id=key.team_id,
         key_id=key.row_id,
         client_request_id=given if _CLIENT_REQUEST_ID.fullmatch(given) else "",
@@ -169,7 +170,15 @@ def _describe(request: Request, measured: budgets.Measured, record: Record) -> N
 
 
 def _summary(messages: tuple[Message, ...]) -> str:
-    roles = Counter(message.role for message in messages)
-    parts = Counter(type(part).__name__.lower() for message in messages for part in message.content)
-    counted = [",".join(f"{name}:{count}" for name, count in sorted(found.items())) for found in (roles, parts)]
-    return f"roles={counted[0]} parts={counted[1]}"
+    roles: dict[str, int] = {}
+    parts: dict[str, int] = {}
+    for message in messages:
+        roles[message.role] = roles.get(message.role, 0) + 1
+        for part in message.content:
+            name = type(part).__name__
+            parts[name] = parts.get(name, 0) + 1
+    return f"roles={_counts(roles)} parts={_counts(parts).lower()}"
+
+
+def _counts(found: Mapping[str, int]) -> str:
+    return ",".join([f"{name}:{count}" for name, count in sorted(found.items())])

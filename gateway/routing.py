@@ -21,6 +21,8 @@ from tenants.compile import KeyView
 THINKING = "-thinking"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
 """What a pattern may serve: the name goes to the upstream, into the record and into metrics."""
+POOLS_KEPT = 1024
+"""Pools remembered for one snapshot: callers can make up names that a pattern serves."""
 
 
 class Route(Struct, frozen=True):
@@ -36,11 +38,7 @@ def resolve(request: Request, key: KeyView, snapshot: Snapshot) -> Route:
     """Raises 404 ``model_not_found``, 403 ``model_not_allowed`` or 503 ``no_account``."""
     model, thinking = check_name(request.model, key, snapshot)
     upstream_id = model.upstream_id or request.model.removesuffix(THINKING if thinking else "")
-    candidates = tuple(
-        account
-        for account in snapshot.accounts
-        if account.groups & key.groups and account.state is AccountState.READY and account.serves(upstream_id)
-    )
+    candidates = _candidates(upstream_id, key.groups, snapshot)
     if not candidates:
         raise _no_account(upstream_id, key, snapshot)
     return Route(model, upstream_id, _parameters(request, model, thinking), candidates)
@@ -93,6 +91,21 @@ def _lookup(name: str, snapshot: Snapshot) -> ModelView | None:
 
 def _exposed(name: str, snapshot: Snapshot) -> bool:
     return not snapshot.exposed or name in snapshot.exposed
+
+
+def _candidates(upstream_id: str, groups: frozenset[int], snapshot: Snapshot) -> tuple[AccountView, ...]:
+    """The accounts of these groups that serve the model: looked for once a snapshot, not once a request."""
+    found = snapshot.pools.get((groups, upstream_id))
+    if found is None:
+        found = tuple(
+            account
+            for account in snapshot.accounts
+            if account.groups & groups and account.state is AccountState.READY and account.serves(upstream_id)
+        )
+        if len(snapshot.pools) >= POOLS_KEPT:
+            snapshot.pools.clear()
+        snapshot.pools[groups, upstream_id] = found
+    return found
 
 
 def _parameters(request: Request, model: ModelView, thinking: bool) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from django.db import connection
-from msgspec import Struct
+from msgspec import Struct, field
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
@@ -32,7 +32,10 @@ LOOK_EVERY = 5.0
 
 
 class Snapshot(Struct, frozen=True):
-    """``keys`` by public id; ``models`` by public name, exact ones only; ``sealed`` credentials by id, encrypted."""
+    """``keys`` by public id; ``models`` by public name, exact ones only; ``sealed`` credentials by id, encrypted.
+
+    ``pools`` is no configuration: it is where ``routing`` keeps what it worked out from this snapshot.
+    """
 
     version: int
     settings: Settings
@@ -42,6 +45,7 @@ class Snapshot(Struct, frozen=True):
     patterns: tuple[ModelView, ...]
     sealed: Mapping[int, bytes]
     exposed: frozenset[str] = frozenset()
+    pools: dict[tuple[frozenset[int], str], tuple[AccountView, ...]] = field(default_factory=dict)
 
 
 def load(version: int) -> Snapshot:

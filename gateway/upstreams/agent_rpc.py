@@ -215,9 +215,9 @@ class _Line:
         self._origin = origin
         self._connect_timeout = clocks.connect
         self._stream_id = pb.BidiRequestId(request_id=stream_id)
-        common = {**headers, "x-request-id": stream_id}
-        self._stream_head = header_lines({**common, **_STREAM_HEADERS})
-        self._append_head = header_lines({**common, **_UNARY_HEADERS})
+        common = header_lines({**headers, "x-request-id": stream_id})
+        self._stream_head = common + _STREAM_LINES
+        self._append_head = common + _UNARY_LINES
         self._queue: deque[bytes] = deque()
         self._may_send = False
         self._finished = False
@@ -334,10 +334,12 @@ def _common_headers(target: Target, run: RunRequest) -> dict[str, str]:
     return headers
 
 
-_STREAM_HEADERS = {
-    "content-type": "application/connect+proto",
-    "connect-accept-encoding": "gzip",
-    "x-cursor-streaming": "true",
-}
-_UNARY_HEADERS = {"content-type": "application/proto"}
+_STREAM_LINES = header_lines(
+    {
+        "content-type": "application/connect+proto",
+        "connect-accept-encoding": "gzip",
+        "x-cursor-streaming": "true",
+    }
+)
+_UNARY_LINES = header_lines({"content-type": "application/proto"})
 _HEARTBEAT = answers.heartbeat()

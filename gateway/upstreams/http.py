@@ -1,7 +1,7 @@
 """The door: the only way from the data plane to the network.
 
 A small HTTP/1.1 client: ``asyncio.Protocol`` and httptools' parser, for what an upstream needs and nothing else: POST
-requests, answers that stream, kept-alive connections per origin and proxy. ``docs/adr/0003-http-door.md`` tells why it
+requests, answers that stream, kept-alive connections per origin and proxy. ``docs/adr/0006-http-door.md`` tells why it
 is no library (cost per call and per chunk). Redirects, cookies, proxy variables and content codings do not exist here.
 An answer belongs to whoever opened it: ``close`` drops the connection at once unless the answer was read to its end.
 
@@ -29,7 +29,8 @@ DRAIN_SECONDS = 1.0
 MAX_IDLE = 256  # connections kept for one origin
 
 _ILLEGAL = re.compile(r"[\r\n\0]")
-_NO_WAY = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EMFILE})
+_NO_WAY = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL})
+_NOTHING_LEFT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Answer:
@@ -215,7 +216,7 @@ def as_fault(error: BaseException, stage: Stage, *, proxied: bool = False) -> Fa
     if isinstance(error, TimeoutError):
         reason = Reason.EGRESS if proxied and stage is Stage.CONNECT else Reason.TIMEOUT
         return Fault(reason, stage, upstream_code=code)
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and error.errno not in _NOTHING_LEFT:
         if error.errno in _NO_WAY or (proxied and stage is Stage.CONNECT):
             return Fault(Reason.EGRESS, stage, upstream_code=code)
         reason = Reason.CUT if stage in (Stage.PREAMBLE, Stage.CONTENT, Stage.END) else Reason.TRANSIENT
@@ -285,9 +286,7 @@ class _Connection(asyncio.Protocol):
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self._pieces = []
         self._size = 0
-        if self._paused and self._transport is not None:
-            self._paused = False
-            self._transport.resume_reading()
+        self._resume()
         return data
 
     @property
@@ -301,9 +300,7 @@ class _Connection(asyncio.Protocol):
             keep(self)
             return
         self._drained = keep
-        if self._paused and self._transport is not None:
-            self._paused = False
-            self._transport.resume_reading()
+        self._resume()
         asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._stop_draining)
 
     def _stop_draining(self) -> None:
@@ -315,6 +312,11 @@ class _Connection(asyncio.Protocol):
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
+
+    def _resume(self) -> None:
+        if self._paused and self._transport is not None and not self._transport.is_closing():
+            self._paused = False
+            self._transport.resume_reading()
 
     async def _wait(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()

@@ -68,17 +68,28 @@ class House:
         return sum(int(self.redis.zcard(key)) for key in self.redis.keys("poolgate:slots:*"))
 
     def reset(self) -> None:
+        """Nothing ordered, nobody resting, settings at their defaults; in force when it returns."""
         self.simulator.reset()
+        self.redis.xtrim("poolgate:effects", maxlen=0)  # else what the last test did to accounts is written down late
         for pattern in ("poolgate:cool:*", "poolgate:strikes:*"):
             for key in self.redis.keys(pattern):
                 self.redis.delete(key)
         self.database.execute("DELETE FROM accounts_cooldown")
-        self.database.execute("UPDATE accounts_account SET state = 'ready', state_reason = '', enabled = true")
+        changed = self.database.execute(
+            "UPDATE accounts_account SET state = 'ready', state_reason = '', enabled = true"
+            " WHERE state <> 'ready' OR NOT enabled"
+        ).rowcount
         if self._changed:
-            self.database.execute("DELETE FROM core_setting")
+            changed += self.database.execute("DELETE FROM core_setting").rowcount
             self._changed = False
+        if changed:
+            self.publish()
+
+    def publish(self) -> None:
+        """Brings rows that a test has written itself into force."""
         version = self.redis.incr("poolgate:snapshot:version")
         self.redis.publish("poolgate:snapshot", str(version))
+        time.sleep(0.2)  # the web process takes the new version over
 
     def close(self) -> None:
         self.redis.close()
@@ -111,5 +122,13 @@ def house_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 @pytest.fixture
 def house(house_process: House) -> House:
     house_process.reset()
-    time.sleep(0.2)  # the web process takes the new version over
     return house_process
+
+
+@pytest.fixture(scope="module")
+def gemini_house(house_process: House) -> Iterator[House]:
+    """The house with the gate of the Gemini endpoints open."""
+    house_process.reset()
+    house_process.set(gemini_native_enabled=True)
+    yield house_process
+    house_process.reset()

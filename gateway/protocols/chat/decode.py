@@ -8,7 +8,7 @@ Source: OpenAI's Chat Completions reference.
 from __future__ import annotations
 
 from gateway.contracts import JsonObject
-from gateway.protocols.chat.conversation import decode_messages
+from gateway.protocols.chat.conversation import Conversation, decode_messages
 from gateway.protocols.chat.tools import decode_tools
 from gateway.protocols.openai import fields
 from gateway.protocols.openai.options import (
@@ -80,7 +80,7 @@ def decode_request(body: object) -> Request:
         include_usage=_include_usage(body.get("stream_options")),
         legacy_functions=toolbox.legacy,
         session=decode_session(body),
-        ignored=list_ignored([*_without_effect(body), *toolbox.dropped]),
+        ignored=list_ignored([*_without_effect(body), *toolbox.dropped, *_prefill(conversation)]),
     )
 
 
@@ -104,6 +104,11 @@ def _refuse(body: JsonObject) -> None:
 
 def _without_effect(body: JsonObject) -> list[str]:
     return [name for name, value in body.items() if value is not None and name not in KNOWN]
+
+
+def _prefill(conversation: Conversation) -> list[str]:
+    """An answer that the caller began is gone on from as far as the upstream can: that is worth a word."""
+    return ["prefill"] if conversation.messages[-1].role == "assistant" else []
 
 
 def _max_tokens(body: JsonObject) -> int | None:

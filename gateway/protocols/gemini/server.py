@@ -1,39 +1,46 @@
-"""Gemini native, as far as it is served: so far its errors, so that a client on these paths can read them.
+"""Gemini native, we are the server: see ``gateway.contracts.ServerRole``.
 
-Source of the shape: Google's ``google.rpc.Status`` as JSON.
+What a request asks for is half in its URL, so the role is bound to one: ``admit`` makes it, or refuses.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-
-from gateway.contracts import ErrorReply
-from gateway.wire.json import dump
+from gateway.contracts import ResponseMeta
+from gateway.protocols.gemini import decode, encode, errors, paths
+from gateway.protocols.gemini.encode import GeminiStream
+from gateway.protocols.gemini.errors import encode_error
+from gateway.protocols.gemini.paths import is_gemini
 from ir.errors import ApiError, Kind
+from ir.request import Request
 
-STATUSES: Mapping[Kind, str] = {
-    Kind.INVALID_REQUEST: "INVALID_ARGUMENT",
-    Kind.AUTHENTICATION: "UNAUTHENTICATED",
-    Kind.BILLING: "RESOURCE_EXHAUSTED",
-    Kind.PERMISSION: "PERMISSION_DENIED",
-    Kind.NOT_FOUND: "NOT_FOUND",
-    Kind.METHOD_NOT_ALLOWED: "INVALID_ARGUMENT",
-    Kind.REQUEST_TIMEOUT: "DEADLINE_EXCEEDED",
-    Kind.CONFLICT: "ABORTED",
-    Kind.TOO_LARGE: "INVALID_ARGUMENT",
-    Kind.UNSUPPORTED_MEDIA: "INVALID_ARGUMENT",
-    Kind.RATE_LIMIT: "RESOURCE_EXHAUSTED",
-    Kind.INTERNAL: "INTERNAL",
-    Kind.UPSTREAM: "UNAVAILABLE",
-    Kind.NO_CAPACITY: "UNAVAILABLE",
-    Kind.TIMEOUT: "DEADLINE_EXCEEDED",
-}
+NAME = "gemini"
+
+__all__ = ["NAME", "Role", "admit", "encode_error", "is_gemini"]
 
 
-def encode_error(error: ApiError, request_id: str) -> ErrorReply:
-    """``{"error": {"code", "message", "status"}}``; a spent balance is a 429 here, as it is at Google."""
-    status = Kind.RATE_LIMIT.value if error.kind is Kind.BILLING else error.kind.value
-    headers = {} if error.retry_after is None else {"retry-after": str(math.ceil(error.retry_after))}
-    body = dump({"error": {"code": status, "message": error.message, "status": STATUSES[error.kind]}})
-    return ErrorReply(status, headers, body)
+class Role:
+    """The server role for one URL. ``endpoint`` is its path without the caller's own words."""
+
+    NAME = NAME
+    REASONING_BY_KEY = False
+
+    encode_response = staticmethod(encode.encode_response)
+    encode_error = staticmethod(errors.encode_error)
+
+    def __init__(self, call: paths.Call, key: str = "") -> None:
+        self.endpoint = call.endpoint
+        self.key = key
+        self._call = call
+
+    def decode_request(self, body: object) -> Request:
+        return decode.decode_request(body, self._call)
+
+    def stream(self, request: Request, meta: ResponseMeta) -> GeminiStream:
+        return GeminiStream(meta)
+
+
+def admit(method: str, path: str, query: bytes, enabled: bool) -> Role:
+    """Raises a 404 while the gate is shut, and as ``paths.parse`` does; ``query`` may hold the key (``?key=``)."""
+    if not enabled:
+        raise ApiError(Kind.NOT_FOUND, "gemini_native_disabled", "The Gemini API is not enabled on this gateway.")
+    return Role(paths.parse(method, path, query), paths.read_parameter(query, "key"))

@@ -73,3 +73,12 @@ def test_without_a_believable_hint_the_tables_own_time_counts(hint: float | None
     measured = sentence(Fault(Reason.QUOTA, Stage.HEADERS, retry_after=hint), 0.5)
     assert measured is not None
     assert measured.seconds == 15 * 60
+
+
+def test_a_missing_call_is_asked_for_once_more_on_the_same_account() -> None:
+    consequence = CONSEQUENCES[Reason.MISSING_TOOL_CALL]
+    assert (consequence.next, consequence.then) == (Next.SAME, Next.STOP)
+
+
+def test_an_empty_answer_is_worth_one_more_account() -> None:
+    assert (CONSEQUENCES[Reason.EMPTY].next, CONSEQUENCES[Reason.EMPTY].switches) == (Next.SWITCH, 1)

@@ -123,3 +123,18 @@ def test_without_a_candidate_the_answer_tells_why_and_names_no_account(
     assert (caught.value.kind, caught.value.code) == (Kind.NO_CAPACITY, "no_account")
     assert caught.value.retry_after
     assert "a1" not in caught.value.message
+
+
+def test_the_accounts_of_a_model_are_looked_for_once_a_snapshot() -> None:
+    found = snapshot(account(1), account(2, groups={2}))
+    assert resolve("base", found=found).candidates is resolve("base", found=found).candidates
+    other = resolve("base", found=found, caller=key(groups=frozenset({2})))
+    assert [one.id for one in other.candidates] == [2]
+
+
+def test_names_that_callers_make_up_fill_no_memory_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing, "POOLS_KEPT", 3)
+    found = snapshot()
+    for number in range(10):
+        assert resolve(f"sim-{number}", found=found).upstream_id == f"sim-{number}"
+        assert len(found.pools) <= 3

@@ -317,3 +317,8 @@ def test_the_name_of_an_unknown_field_cannot_carry_content() -> None:
 
 def test_a_hosted_search_beside_tools_is_ignored_and_listed() -> None:
     assert decode_request(body(tools=[WEATHER], web_search_options={})).ignored == ("web_search_options",)
+
+
+def test_an_answer_that_the_caller_began_is_listed() -> None:
+    assert decode_request(body(USER, {"role": "assistant", "content": "one"})).ignored == ("prefill",)
+    assert decode_request(body(USER, {"role": "assistant", "content": "one"}, USER)).ignored == ()

@@ -358,6 +358,7 @@ async def test_heartbeats_are_sent_while_the_run_lasts(monkeypatch: pytest.Monke
     upstream = Upstream(words.text("a"), 0.3, *HELLO)
     async with connected(upstream) as (rpc, _, target):
         await whole(rpc, target)
+        await asyncio.sleep(0.05)  # the append in flight may end
         sent = len(upstream.appends)
         await asyncio.sleep(0.15)
         assert len(upstream.appends) == sent

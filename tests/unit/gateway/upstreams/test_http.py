@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import datetime as dt
+import errno
 import ssl
 from asyncio import StreamReader as Reader
 from asyncio import StreamWriter as Writer
@@ -573,6 +574,18 @@ def test_no_error_of_the_client_blames_an_account(kind: type[BaseException], sta
 def test_the_list_of_errors_is_not_empty() -> None:
     assert len(PARSER_ERRORS) >= 5
     assert {ConnectionResetError, ssl.SSLCertVerificationError, ProxyError, ResolveError} <= set(OS_ERRORS)
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.ECONNREFUSED, Reason.TRANSIENT),
+        (errno.ENETUNREACH, Reason.EGRESS),
+        (errno.EMFILE, Reason.INTERNAL),
+    ],
+)
+def test_the_number_of_a_system_error_tells_whose_it_is(number: int, reason: Reason) -> None:
+    assert as_fault(OSError(number, "x"), Stage.CONNECT).reason is reason
 
 
 def test_a_fault_stays_itself() -> None:
