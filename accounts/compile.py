@@ -125,9 +125,9 @@ def compile_account(row: Account) -> AccountView:
     )
 
 
-def compile_models(rows: Iterable[CatalogueModel]) -> tuple[ModelView, ...]:
-    """Views of the enabled models. Raises ``InvalidValue``."""
-    return tuple(compile_model(row) for row in rows if row.enabled)
+def is_model_name(text: str) -> bool:
+    """Whether the catalogue may hold such a name, patterns included."""
+    return _MODEL_NAME.fullmatch(text) is not None
 
 
 def compile_model(row: CatalogueModel) -> ModelView:

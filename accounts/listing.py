@@ -86,5 +86,5 @@ def _line(row: Account, in_use: int | None) -> AccountLine:
 
 def name_example_model() -> str:
     """A model that can be asked for as it is named, for examples on pages; "" when the catalogue is empty."""
-    names = CatalogueModel.objects.filter(enabled=True).exclude(name__contains="*").values_list("name", flat=True)
-    return names.first() or ""
+    models = CatalogueModel.objects.filter(enabled=True, alias_of="").exclude(name__contains="*")
+    return models.values_list("name", flat=True).first() or ""

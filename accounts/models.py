@@ -105,14 +105,17 @@ class Cooldown(models.Model):
 
 
 class CatalogueModel(models.Model):
-    """A model that callers may name; see ``accounts.compile.ModelView`` for what the fields mean."""
+    """A name that callers may use. With ``alias_of`` it only leads to another name and the columns that describe a
+    model mean nothing; without, see ``accounts.compile.ModelView`` for what they mean.
+    """
 
     AUDITED: ClassVar[tuple[str, ...]] = (
-        "name", "upstream_id", "owner", "display_name", "context_tokens", "max_output_tokens", "parameters",
+        "name", "alias_of", "upstream_id", "owner", "display_name", "context_tokens", "max_output_tokens", "parameters",
         "thinking_parameters", "enabled",
     )  # fmt: skip
 
     name = models.CharField(max_length=128, unique=True)
+    alias_of = models.CharField(max_length=128, blank=True)
     upstream_id = models.CharField(max_length=128, blank=True)
     owner = models.CharField(max_length=64, default="poolgate")
     display_name = models.CharField(max_length=128, blank=True)

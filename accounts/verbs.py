@@ -15,6 +15,7 @@ from accounts import cooldowns
 from accounts.catalogue import OFFERS
 from accounts.compile import AccountKind, AccountState, Transport, compile_account, compile_model
 from accounts.models import Account, CatalogueModel, Cooldown, Credential, Group
+from accounts.naming import THINKING, compile_alias, compile_names
 from core import audit, outbound, publish, redis
 from core.audit import SYSTEM, Actor
 from core.columns import check_columns
@@ -168,26 +169,36 @@ def define_model(name: str, *, actor: Actor = SYSTEM, **fields: Any) -> Catalogu
 
     Raises ``TypeError`` for a column that does not exist.
     """
-    row = CatalogueModel.objects.select_for_update().filter(name=name).first()
-    before = audit.state(row) if row else None
-    row = row or CatalogueModel(name=name)
-    unknown = set(fields) - set(CatalogueModel.AUDITED)
+    row = _lock_name(name)
+    if row is not None and row.alias_of:
+        raise InvalidValue("name", "is an alias; remove it first.")
+    unknown = set(fields) - (set(CatalogueModel.AUDITED) - {"alias_of"})
     if unknown:
         raise TypeError(f"a catalogue model has no {', '.join(sorted(unknown))}")
-    for column, value in fields.items():
-        setattr(row, column, dict(value) if isinstance(value, Mapping) else value)
-    compile_model(row)
-    check_columns(row)
-    row.save()
-    audit.record(actor, "model.define", row, before=before, after=audit.state(row))
-    publish.bump()
+    return _define(row, name, "model.define", actor, **fields)
+
+
+@transaction.atomic
+def define_alias(name: str, target: str, *, enabled: bool = True, actor: Actor = SYSTEM) -> CatalogueModel:
+    """Adds a name or pattern that leads to ``target``, or points an alias elsewhere. Circles are refused."""
+    row = _lock_name(name)
+    if row is not None and not row.alias_of:
+        raise InvalidValue("name", "is a model; remove it first.")
+    row = _define(row, name, "alias.define", actor, alias_of=target or "?", enabled=enabled)
+    if compile_names(CatalogueModel.objects.all()).find(target) is None:
+        raise InvalidValue("alias_of", f"there is no model {target}.")
     return row
 
 
 @transaction.atomic
 def delete_model(row: CatalogueModel, *, actor: Actor = SYSTEM) -> None:
-    audit.record(actor, "model.delete", row, before=audit.state(row))
+    """Removes a model or an alias. Raises ``InvalidValue`` while aliases lead to it."""
+    leading = CatalogueModel.objects.filter(alias_of__in=[row.name, row.name + THINKING]).exclude(pk=row.pk)
+    if leading:
+        raise InvalidValue("name", f"aliases lead to it: {', '.join(alias.name for alias in leading)}.")
+    audit.record(actor, "alias.delete" if row.alias_of else "model.delete", row, before=audit.state(row))
     row.delete()
+    compile_names(CatalogueModel.objects.all())
     publish.bump()
 
 
@@ -206,6 +217,28 @@ def ensure_catalogue(*, actor: Actor = SYSTEM) -> int:
             actor=actor,
         )
     return len(OFFERS)
+
+
+def _lock_name(name: str) -> CatalogueModel | None:
+    return CatalogueModel.objects.select_for_update().filter(name=name).first()
+
+
+def _define(row: CatalogueModel | None, name: str, verb: str, actor: Actor, **columns: Any) -> CatalogueModel:
+    """Saves one name, after the catalogue as a whole has compiled with it."""
+    before = audit.state(row) if row else None
+    row = row or CatalogueModel(name=name)
+    for column, value in columns.items():
+        setattr(row, column, dict(value) if isinstance(value, Mapping) else value)
+    if row.alias_of:
+        compile_alias(row)
+    else:
+        compile_model(row)
+    check_columns(row)
+    row.save()
+    compile_names(CatalogueModel.objects.all())
+    audit.record(actor, verb, row, before=before, after=audit.state(row))
+    publish.bump()
+    return row
 
 
 def _check_and_save(row: Account) -> None:

@@ -23,6 +23,8 @@ FILE = "demo.json"
 TEAM = GROUP = "demo"
 ACCOUNTS = ("alpha", "beta", "gamma")  # the simulator's own, unless it is given a seed
 SCRIPTS = "sim-*"
+ALIASES = {"claude-*": "claude-sonnet-4.6", "gpt-*": "gpt-5.2", "gemini-*": "gemini-2.5-flash"}
+"""Coding clients ask for models that nobody configured; in the demo every vendor's names lead somewhere."""
 
 
 @transaction.atomic
@@ -43,6 +45,10 @@ def install(directory: Path, simulator_url: str, owner_password: str | None) -> 
             accounts.create_cursor_account(_account_name(name), _key_of(name), simulator_url, [group])
     if not CatalogueModel.objects.filter(name=SCRIPTS).exists():
         accounts.define_model(SCRIPTS, owner="simulator", display_name="Simulator scripts")
+    for name, target in ALIASES.items():
+        known = CatalogueModel.objects.filter(name__in=[name, target]).values_list("name", flat=True)
+        if list(known) == [target]:
+            accounts.define_alias(name, target)
     kept["api_key"] = _working_key(team, kept.get("api_key"))
     if owner_password is not None:
         kept["admin_password"] = owner_password
@@ -67,8 +73,9 @@ def remove(directory: Path) -> str | None:
         accounts.delete_account(account)
     for group in Group.objects.filter(slug=GROUP):
         accounts.delete_group(group)
-    for model in CatalogueModel.objects.filter(name=SCRIPTS):
-        accounts.delete_model(model)
+    for model in CatalogueModel.objects.filter(name__in=[SCRIPTS, *ALIASES]):
+        if model.alias_of == ALIASES.get(model.name, ""):
+            accounts.delete_model(model)
     password = tenants.reset_owner() if kept.get("admin_hash") == _owner_hash() and kept else None
     (directory / FILE).unlink(missing_ok=True)
     return password

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from typing import Protocol
 from urllib.parse import unquote
 
-from msgspec import structs
-
 from accounts.compile import ModelView
 from core import metrics
 from core.metrics import Rejection
@@ -16,9 +14,7 @@ from gateway import caller, routing
 from gateway.contracts import ErrorReply
 from gateway.exchange import Exchange
 from gateway.registry import Services
-from gateway.snapshot import Snapshot
 from ir.errors import ApiError, Kind
-from tenants.compile import KeyView
 
 
 class CatalogueRole(Protocol):
@@ -39,16 +35,9 @@ async def serve(exchange: Exchange, role: CatalogueRole, services: Services, nam
         if name is None:
             body = role.encode_models(routing.listed(key, snapshot))
         else:
-            body = role.encode_model(_one(unquote(name), key, snapshot))
+            body = role.encode_model(routing.describe(unquote(name), key, snapshot))
         await exchange.respond(200, body)
     except ApiError as error:
         if error.kind is Kind.AUTHENTICATION:
             metrics.count_rejected(Rejection.BAD_KEY)
         await exchange.respond_error(role.encode_error(error, exchange.request_id))
-
-
-def _one(name: str, key: KeyView, snapshot: Snapshot) -> ModelView:
-    model, _ = routing.find_model(name, snapshot)
-    if not routing.allowed(name, key):
-        raise ApiError(Kind.NOT_FOUND, "model_not_found", "The requested model does not exist here.")
-    return structs.replace(model, name=name)

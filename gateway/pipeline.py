@@ -95,12 +95,14 @@ async def _prepare(exchange: Exchange, role: Role, snapshot: Snapshot, key: KeyV
     body = await exchange.read_body(settings.max_body_bytes, settings.body_timeout)
     record.request_bytes = len(body)
     request = role.decode_request(json.parse(body))
-    record.model, record.stream = _known_model(request.model, snapshot), request.stream
+    record.model, record.stream = routing.served_name(request.model, key, snapshot), request.stream
     measured = budgets.measure(request)
     _describe(request, measured, record)
     route = routing.resolve(request, key, snapshot)
     request = _clamp(request, route)
     record.ignored, record.upstream_model = request.ignored, route.upstream_id
+    if route.served != request.model:
+        exchange.extra.append((b"x-poolgate-model", route.served.encode()))
     input_tokens = record.input_estimate = tokens.estimate_request(request, measured.tool_bytes)
     if input_tokens > route.model.context_tokens:
         raise invalid(
@@ -110,7 +112,8 @@ async def _prepare(exchange: Exchange, role: Role, snapshot: Snapshot, key: KeyV
         )
     budgets.check(measured, settings)
     images.verify(request.images())
-    expose = key.expose_thinking if role.REASONING_BY_KEY else request.thinking.visible
+    by_key = settings.expose_thinking if key.expose_thinking is None else key.expose_thinking
+    expose = by_key if role.REASONING_BY_KEY else request.thinking.visible
     return Errand(request, route, input_tokens, expose)
 
 
@@ -147,15 +150,6 @@ def _open_record(exchange: Exchange, role: Role, key: KeyView) -> Record:
         client_ip=exchange.client_ip,
         client=next((name for name in _CLIENTS if name in agent), "other"),
     )
-
-
-def _known_model(name: str, snapshot: Snapshot) -> str:
-    """The model's name when the catalogue knows it: a record holds nothing that a caller made up."""
-    try:
-        routing.find_model(name, snapshot)
-    except ApiError:
-        return ""
-    return name
 
 
 def _describe(request: Request, measured: budgets.Measured, record: Record) -> None:

@@ -1,34 +1,36 @@
 """From the model that a caller named to the accounts that may serve it. Pure: a snapshot in, a route out.
 
-Every base model also exists as ``-thinking``; a doubled suffix is refused. A catalogue entry may be a pattern, which
-then serves every name it matches under that very name.
+What a name stands for is the catalogue's business (``accounts.naming``). A key may have a fallback model, which serves
+the names that stand for nothing. A key's list of models is about what is served: an alias is as good as its target, and
+may also be on the list by its own name.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from msgspec import Struct, structs
 
 from accounts.compile import AccountState, AccountView, ModelView
+from accounts.naming import THINKING, Named
 from gateway.snapshot import Snapshot
 from ir.errors import ApiError, Culprit, Kind
 from ir.request import Request
 from tenants.compile import KeyView
 
-THINKING = "-thinking"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
-"""What a pattern may serve: the name goes to the upstream, into the record and into metrics."""
 POOLS_KEPT = 1024
 """Pools remembered for one snapshot: callers can make up names that a pattern serves."""
 
 
 class Route(Struct, frozen=True):
-    """``upstream_id`` and ``parameters`` are what the upstream is asked for; ``candidates`` is never empty."""
+    """``upstream_id`` and ``parameters`` are what the upstream is asked for; ``candidates`` is never empty.
+
+    ``served`` is the public name of what serves, which is not what the caller named where an alias or a fallback led.
+    """
 
     model: ModelView
+    served: str
     upstream_id: str
     parameters: Mapping[str, str]
     candidates: tuple[AccountView, ...]
@@ -36,61 +38,72 @@ class Route(Struct, frozen=True):
 
 def resolve(request: Request, key: KeyView, snapshot: Snapshot) -> Route:
     """Raises 404 ``model_not_found``, 403 ``model_not_allowed`` or 503 ``no_account``."""
-    model, thinking = check_name(request.model, key, snapshot)
-    upstream_id = model.upstream_id or request.model.removesuffix(THINKING if thinking else "")
+    named = check_name(request.model, key, snapshot)
+    upstream_id = named.model.upstream_id or named.name
     candidates = _candidates(upstream_id, key.groups, snapshot)
     if not candidates:
         raise _no_account(upstream_id, key, snapshot)
-    return Route(model, upstream_id, _parameters(request, model, thinking), candidates)
+    return Route(named.model, named.public, upstream_id, _parameters(request, named), candidates)
 
 
-def check_name(name: str, key: KeyView, snapshot: Snapshot) -> tuple[ModelView, bool]:
-    """``find_model`` for a caller: raises 403 ``model_not_allowed`` as well."""
-    found = find_model(name, snapshot)
-    if not allowed(name, key):
-        raise ApiError(
-            Kind.PERMISSION, "model_not_allowed", "This API key may not use the requested model.", param="model"
-        )
-    return found
-
-
-def find_model(name: str, snapshot: Snapshot) -> tuple[ModelView, bool]:
-    """The catalogue entry for a public name, and whether the ``-thinking`` twin was meant."""
-    found = _lookup(name, snapshot)
-    if found is not None:
-        return found, False
-    base = name.removesuffix(THINKING)
-    twin = _lookup(base, snapshot) if base != name and not base.endswith(THINKING) else None
-    if twin is None:
+def check_name(name: str, key: KeyView, snapshot: Snapshot) -> Named:
+    """What ``name`` stands for when this key says it. Raises 404 ``model_not_found`` or 403 ``model_not_allowed``."""
+    named = _find(name, snapshot)
+    if named is not None:
+        if not _allowed(name, named, key):
+            raise ApiError(
+                Kind.PERMISSION, "model_not_allowed", "This API key may not use the requested model.", param="model"
+            )
+        return named
+    fallback = _find(key.fallback_model, snapshot) if key.fallback_model else None
+    if fallback is None:
         raise ApiError(Kind.NOT_FOUND, "model_not_found", "The requested model does not exist here.", param="model")
-    return twin, True
+    return structs.replace(fallback, thinking=True) if name.endswith(THINKING) else fallback
+
+
+def served_name(name: str, key: KeyView, snapshot: Snapshot) -> str:
+    """The public name of what would serve ``name``; "" for a name that stands for nothing, which may hold anything."""
+    try:
+        return check_name(name, key, snapshot).public
+    except ApiError:
+        named = _find(name, snapshot)
+        return named.public if named is not None else ""
+
+
+def describe(name: str, key: KeyView, snapshot: Snapshot) -> ModelView:
+    """The catalogue entry for a name, under that very name. Raises a 404 also where the key may not use it."""
+    named = _find(name, snapshot)
+    if named is None or not _allowed(name, named, key):
+        raise ApiError(Kind.NOT_FOUND, "model_not_found", "The requested model does not exist here.")
+    return structs.replace(named.model, name=name)
 
 
 def listed(key: KeyView, snapshot: Snapshot) -> Iterator[ModelView]:
-    """The models that a key may name, as callers name them, twins included; patterns cannot be listed."""
-    for model in snapshot.models.values():
-        if not _exposed(model.name, snapshot):
-            continue
-        for name in (model.name,) if model.name.endswith(THINKING) else (model.name, model.name + THINKING):
-            if allowed(name, key):
-                yield structs.replace(model, name=name)
+    """What a key may name, as callers name it: models, then aliases, twins included. Patterns cannot be listed."""
+    for base in (*snapshot.names.models, *snapshot.names.aliases):
+        for name in (base, base + THINKING):
+            named = _find(name, snapshot)
+            if named is not None and _allowed(name, named, key):
+                yield structs.replace(named.model, name=name)
 
 
-def allowed(name: str, key: KeyView) -> bool:
-    return not key.models or any(fnmatchcase(name, pattern) for pattern in key.models)
-
-
-def _lookup(name: str, snapshot: Snapshot) -> ModelView | None:
-    exact = snapshot.models.get(name)
-    if exact is not None:
-        return exact if _exposed(name, snapshot) else None
-    if name.endswith(THINKING) or not NAME.fullmatch(name):  # a pattern must not swallow the twin's suffix
+def _find(name: str, snapshot: Snapshot) -> Named | None:
+    named = snapshot.names.find(name)
+    if named is None or (snapshot.exposed and not named.model.is_pattern and named.name not in snapshot.exposed):
         return None
-    return next((model for model in snapshot.patterns if fnmatchcase(name, model.name)), None)
+    return named
 
 
-def _exposed(name: str, snapshot: Snapshot) -> bool:
-    return not snapshot.exposed or name in snapshot.exposed
+def _allowed(name: str, named: Named, key: KeyView) -> bool:
+    if not key.models:
+        return True
+    if not named.alias:
+        return _on_list(name, key)
+    return _on_list(named.public, key) or _on_list(named.alias + (THINKING if name.endswith(THINKING) else ""), key)
+
+
+def _on_list(name: str, key: KeyView) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in key.models)
 
 
 def _candidates(upstream_id: str, groups: frozenset[int], snapshot: Snapshot) -> tuple[AccountView, ...]:
@@ -108,9 +121,9 @@ def _candidates(upstream_id: str, groups: frozenset[int], snapshot: Snapshot) ->
     return found
 
 
-def _parameters(request: Request, model: ModelView, thinking: bool) -> Mapping[str, str]:
+def _parameters(request: Request, named: Named) -> Mapping[str, str]:
     """The base model's parameters, with thinking switched on by the twin's name or by the request itself."""
-    on = thinking or request.thinking.enabled
+    model, on = named.model, named.thinking or request.thinking.enabled
     return {**model.parameters, **model.thinking_parameters} if on else model.parameters
 
 

@@ -18,8 +18,9 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from accounts import queries
-from accounts.compile import AccountView, ModelView, compile_accounts, compile_models
+from accounts.compile import AccountView, compile_accounts
 from accounts.models import CatalogueModel
+from accounts.naming import Names, compile_names
 from core import metrics, publish, settings_store
 from core.settings import Settings
 from tenants.compile import KeyView, compile_keys
@@ -32,7 +33,7 @@ LOOK_EVERY = 5.0
 
 
 class Snapshot(Struct, frozen=True):
-    """``keys`` by public id; ``models`` by public name, exact ones only; ``sealed`` credentials by id, encrypted.
+    """``keys`` by public id; ``sealed`` credentials by id, encrypted; ``exposed`` model names, none: every one.
 
     ``pools`` is no configuration: it is where ``routing`` keeps what it worked out from this snapshot.
     """
@@ -41,8 +42,7 @@ class Snapshot(Struct, frozen=True):
     settings: Settings
     keys: Mapping[str, KeyView]
     accounts: tuple[AccountView, ...]
-    models: Mapping[str, ModelView]
-    patterns: tuple[ModelView, ...]
+    names: Names
     sealed: Mapping[int, bytes]
     exposed: frozenset[str] = frozenset()
     pools: dict[tuple[frozenset[int], str], tuple[AccountView, ...]] = field(default_factory=dict)
@@ -52,15 +52,13 @@ def load(version: int) -> Snapshot:
     """Reads the rows and compiles them. Blocking. Raises ``ValueError`` for a row that cannot be served."""
     try:
         settings = settings_store.current()
-        models = compile_models(CatalogueModel.objects.all())
         keys = ApiKey.objects.select_related("team").filter(revoked_at=None)
         return Snapshot(
             version=version,
             settings=settings,
             keys=compile_keys(keys, queries.groups_of_teams()),
             accounts=compile_accounts(queries.account_rows()),
-            models={model.name: model for model in models if not model.is_pattern},
-            patterns=tuple(model for model in models if model.is_pattern),
+            names=compile_names(CatalogueModel.objects.all()),
             sealed=queries.sealed_credentials(),
             exposed=frozenset(name.strip() for name in settings.exposed_models.split(",") if name.strip()),
         )
@@ -116,7 +114,7 @@ class Snapshots:
             self.current = await asyncio.to_thread(self._load, version)
             self.problem = ""
             metrics.set_generation(version)
-            metrics.allow_models(self.current.models)
+            metrics.allow_models(self.current.names.models)
         except Exception as error:
             # Whatever the reason, the last good snapshot keeps working; the next look tries again.
             self.problem = "the configuration cannot be loaded"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,10 +16,24 @@ if TYPE_CHECKING:
     from tenants.models import ApiKey
 
 
+_PATTERN = re.compile(r"[A-Za-z0-9*?\[][A-Za-z0-9._:/*?\[\]@!-]{0,159}")
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,159}")
+MOST_PATTERNS = 200
+
+
+class StructuredOutput(StrEnum):
+    """What a key gets when it asks for JSON by a schema and no upstream enforces one."""
+
+    REFUSE = "refuse"
+    EMULATE = "emulate"  # asked for in the prompt, checked, tried once more
+
+
 class KeyView(Struct, frozen=True):
     """What the data plane knows of an API key. ``digest`` is the HMAC of the whole key; ``expires_at`` Unix seconds.
 
     ``models`` empty means every model; ``groups`` are the account groups that the key's team may use.
+    ``fallback_model`` serves names that stand for nothing. ``expose_thinking`` None: as the setting says.
+    ``drop_hosted_tools``: beside a portable tool they are left out, else refused. ``max_concurrency`` 0: no cap.
     """
 
     row_id: int
@@ -28,8 +45,10 @@ class KeyView(Struct, frozen=True):
     groups: frozenset[int]
     models: tuple[str, ...] = ()
     expires_at: float | None = None
-    expose_thinking: bool = False
+    fallback_model: str = ""
+    expose_thinking: bool | None = None
     drop_hosted_tools: bool = True
+    structured_output: StructuredOutput = StructuredOutput.REFUSE
     max_concurrency: int = 0
     store_responses: bool = True
 
@@ -49,8 +68,7 @@ def compile_key(row: ApiKey, groups_of: Mapping[int, frozenset[int]]) -> KeyView
     """One view. Raises ``InvalidValue``."""
     if not row.name.strip():
         raise InvalidValue("name", "a key needs a name.")
-    if not isinstance(row.allowed_models, list) or not all(isinstance(name, str) for name in row.allowed_models):
-        raise InvalidValue("allowed_models", "a list of model names is needed.")
+    models = _patterns(row.allowed_models)
     return KeyView(
         row_id=row.pk,
         public_id=row.public_id,
@@ -59,10 +77,36 @@ def compile_key(row: ApiKey, groups_of: Mapping[int, frozenset[int]]) -> KeyView
         team_id=row.team_id,
         team=row.team.slug,
         groups=groups_of.get(row.team_id, frozenset()),
-        models=tuple(row.allowed_models),
+        models=models,
         expires_at=row.expires_at.timestamp() if row.expires_at else None,
         expose_thinking=row.expose_thinking,
+        fallback_model=_fallback(row.fallback_model, models),
         drop_hosted_tools=row.drop_hosted_tools,
+        structured_output=_structured_output(row.structured_output),
         max_concurrency=row.max_concurrency,
         store_responses=row.team.store_responses,
     )
+
+
+def _patterns(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > MOST_PATTERNS:
+        raise InvalidValue("allowed_models", f"a list of at most {MOST_PATTERNS} model names is needed.")
+    for pattern in value:
+        if not isinstance(pattern, str) or not _PATTERN.fullmatch(pattern):
+            raise InvalidValue("allowed_models", "holds something that is no model name.")
+    return tuple(value)
+
+
+def _fallback(name: str, models: tuple[str, ...]) -> str:
+    if name and not _MODEL.fullmatch(name):
+        raise InvalidValue("fallback_model", "must be the name of one model.")
+    if name and models and not any(fnmatchcase(name, pattern) for pattern in models):
+        raise InvalidValue("fallback_model", "is not among the models that this key may use.")
+    return name
+
+
+def _structured_output(value: str) -> StructuredOutput:
+    try:
+        return StructuredOutput(value)
+    except ValueError:
+        raise InvalidValue("structured_output", f"must be one of {', '.join(StructuredOutput)}.") from None

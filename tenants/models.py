@@ -7,6 +7,8 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
+from tenants.compile import StructuredOutput
+
 
 class Team(models.Model):
     """The tenant. ``slug`` is what URLs and metric labels show; ``store_responses``: callers may keep conversations."""
@@ -59,9 +61,7 @@ class Profile(models.Model):
 
 
 class ApiKey(models.Model):
-    """A key as we keep it: enough to recognise it, nothing to rebuild it. ``allowed_models`` empty means every model;
-    ``max_concurrency`` 0 means no cap of its own.
-    """
+    """A key as we keep it: enough to recognise it, nothing to rebuild it. ``KeyView`` says what its policies mean."""
 
     class Env(models.TextChoices):
         LIVE = "live"
@@ -69,7 +69,7 @@ class ApiKey(models.Model):
 
     AUDITED: ClassVar[tuple[str, ...]] = (
         "team_id", "name", "public_id", "last_four", "env", "expires_at", "revoked_at", "expose_thinking",
-        "drop_hosted_tools", "allowed_models", "max_concurrency",
+        "drop_hosted_tools", "structured_output", "allowed_models", "fallback_model", "max_concurrency",
     )  # fmt: skip
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="keys")
@@ -84,9 +84,15 @@ class ApiKey(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
-    expose_thinking = models.BooleanField(default=False)
+    expose_thinking = models.BooleanField(null=True, blank=True, default=None)
     drop_hosted_tools = models.BooleanField(default=True)
+    structured_output = models.CharField(
+        max_length=8,
+        choices=[(way.value, way.value) for way in StructuredOutput],
+        default=StructuredOutput.REFUSE.value,
+    )
     allowed_models = models.JSONField(default=list, blank=True)
+    fallback_model = models.CharField(max_length=160, blank=True)
     max_concurrency = models.PositiveIntegerField(default=0)
     last_used_at = models.DateTimeField(null=True, blank=True)
 

@@ -6,8 +6,8 @@ Wrong input raises ``InvalidValue``. Secrets are returned once and kept nowhere.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -24,6 +24,10 @@ from tenants.compile import compile_key
 from tenants.models import ApiKey, Profile, Team
 
 OWNER = "admin"
+POLICIES = (
+    "expires_at", "expose_thinking", "drop_hosted_tools", "structured_output", "allowed_models", "fallback_model",
+    "max_concurrency",
+)  # fmt: skip
 _PASSWORD_BYTES = 15  # 20 characters
 
 
@@ -53,16 +57,11 @@ def issue_key(
     env: str = "live",
     *,
     created_by: User | None = None,
-    expires_at: datetime | None = None,
-    expose_thinking: bool = False,
-    allowed_models: Sequence[str] = (),
-    max_concurrency: int = 0,
     actor: Actor = SYSTEM,
+    **policies: Any,
 ) -> tuple[ApiKey, str]:
-    """A new key and its text, which nobody can show again."""
+    """A new key and its text, which nobody can show again. ``policies``: columns of ``POLICIES``."""
     made = keys.make(env, secrets.token_bytes(keys.RANDOM_BYTES))
-    if expires_at is not None and expires_at <= timezone.now():
-        raise InvalidValue("expires_at", "must be in the future.")
     row = ApiKey(
         team=team,
         name=name.strip(),
@@ -71,17 +70,29 @@ def issue_key(
         last_four=made.last_four,
         env=env,
         created_by=created_by,
-        expires_at=expires_at,
-        expose_thinking=expose_thinking,
-        allowed_models=list(allowed_models),
-        max_concurrency=max_concurrency,
     )
-    compile_key(row, {})
-    check_columns(row)
+    _set_policies(row, policies)
     row.save()
     audit.record(actor, "key.issue", row, after=audit.state(row))
     publish.bump()
     return row, made.text
+
+
+@transaction.atomic
+def edit_key(row: ApiKey, *, actor: Actor = SYSTEM, **changes: Any) -> None:
+    """Changes the name or ``POLICIES`` of a key that is not revoked. Nothing happens when all of it is so already."""
+    locked = ApiKey.objects.select_for_update(of=["self"]).select_related("team").get(pk=row.pk)
+    if locked.revoked_at is not None:
+        raise InvalidValue("revoked_at", "the key is revoked.")
+    before = audit.state(locked)
+    locked.name = str(changes.pop("name", locked.name)).strip()
+    _set_policies(locked, changes)
+    after = audit.state(locked)
+    if after != before:
+        locked.save()
+        audit.record(actor, "key.edit", locked, before=before, after=after)
+        publish.bump()
+    row.refresh_from_db()
 
 
 @transaction.atomic
@@ -121,6 +132,19 @@ def change_password(user: User, password: str, *, actor: Actor) -> None:
     user.save(update_fields=["password"])
     Profile.objects.update_or_create(user=user, defaults={"must_change_password": False})
     audit.record(actor, "user.change_password", user)
+
+
+def _set_policies(row: ApiKey, policies: Mapping[str, Any]) -> None:
+    unknown = set(policies) - set(POLICIES)
+    if unknown:
+        raise TypeError(f"a key has no policy {', '.join(sorted(unknown))}")
+    expires_at = policies.get("expires_at")
+    if expires_at is not None and expires_at != row.expires_at and expires_at <= timezone.now():
+        raise InvalidValue("expires_at", "must be in the future.")
+    for column, value in policies.items():
+        setattr(row, column, list(value) if column == "allowed_models" else value)
+    compile_key(row, {})
+    check_columns(row)
 
 
 def _hand_over(owner: User, password: str | None, verb: str, actor: Actor) -> str:

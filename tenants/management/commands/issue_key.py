@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from core.audit import COMMAND_LINE
+from tenants.compile import StructuredOutput
 from tenants.keys import ENVS
 from tenants.models import Team
 from tenants.verbs import create_team, issue_key
@@ -19,13 +20,24 @@ class Command(BaseCommand):
         parser.add_argument("--team", required=True, help="name or slug of the team")
         parser.add_argument("--name", required=True, help="what the key is for")
         parser.add_argument("--env", default="live", choices=ENVS)
+        parser.add_argument("--models", default="", help="names or patterns it may use, comma separated; none: all")
+        parser.add_argument("--fallback-model", default="", help="what serves names that stand for no model")
+        parser.add_argument("--structured-output", default="refuse", choices=list(StructuredOutput))
         parser.add_argument("--create-team", action="store_true", help="make the team when there is none of that name")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             with transaction.atomic():
                 team = find_team(options["team"], create=options["create_team"])
-                _, text = issue_key(team, options["name"], options["env"], actor=COMMAND_LINE)
+                _, text = issue_key(
+                    team,
+                    options["name"],
+                    options["env"],
+                    actor=COMMAND_LINE,
+                    allowed_models=[name.strip() for name in options["models"].split(",") if name.strip()],
+                    fallback_model=options["fallback_model"],
+                    structured_output=options["structured_output"],
+                )
         except ValueError as error:
             raise CommandError(str(error)) from None
         self.stdout.write(text)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from accounts.compile import AccountState, AccountView, compile_account, compile_accounts, compile_model, compile_models
+from accounts.compile import AccountState, AccountView, compile_account, compile_accounts, compile_model
 from accounts.models import Account, CatalogueModel, Credential, Group
 from accounts.queries import account_rows, groups_of_teams, sealed_credentials
 from core.invalid import InvalidValue
@@ -130,11 +130,6 @@ def test_a_model_is_asked_for_by_its_own_name_unless_told_otherwise() -> None:
 def test_a_model_thinks_in_the_usual_way_unless_told_otherwise() -> None:
     assert compile_model(CatalogueModel(name="a")).thinking_parameters == {"thinking": "true"}
     assert compile_model(CatalogueModel(name="a", thinking_parameters={})).thinking_parameters == {}
-
-
-def test_a_disabled_model_is_left_out() -> None:
-    rows = [CatalogueModel(name="on"), CatalogueModel(name="off", enabled=False)]
-    assert [view.name for view in compile_models(rows)] == ["on"]
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ from pytest_django import Settings
 
 from accounts import cooldowns, verbs
 from accounts.catalogue import OFFERS
-from accounts.compile import AccountState, compile_models
+from accounts.compile import AccountState
 from accounts.cooldowns import Resting
 from accounts.leases import cooldowns_key
 from accounts.models import Account, CatalogueModel, Cooldown, Credential, Group
+from accounts.naming import compile_names
 from core.audit import Actor
 from core.encryption import keyring, open_sealed
 from core.invalid import InvalidValue
@@ -201,9 +202,61 @@ def test_a_bad_model_is_not_stored() -> None:
     assert not CatalogueModel.objects.exists()
 
 
+def test_an_alias_is_defined_and_then_points_elsewhere() -> None:
+    for name in ("small", "big"):
+        verbs.define_model(name)
+    verbs.define_alias("fast", "small")
+    verbs.define_alias("fast", "big-thinking", actor=ADA)
+    named = compile_names(CatalogueModel.objects.all()).find("fast")
+    assert named is not None
+    assert named.public == "big-thinking"
+    assert AuditEntry.objects.filter(verb="alias.define", before__alias_of="small").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "field", "sentence"),
+    [
+        ("small", "big", "name", "is a model"),
+        ("a", "nothing", "alias_of", "there is no model"),
+        ("a", "a", "alias_of", "circle"),
+        ("b", "a", "alias_of", "circle"),
+        ("*", "nothing", "alias_of", "circle"),
+        ("a", "", "alias_of", "must be the name"),
+    ],
+)
+def test_an_alias_that_leads_nowhere_is_not_stored(name: str, target: str, field: str, sentence: str) -> None:
+    verbs.define_model("small")
+    verbs.define_model("big")
+    CatalogueModel.objects.create(name="a", alias_of="b") if name == "b" else None
+    with pytest.raises(InvalidValue, match=sentence) as caught:
+        verbs.define_alias(name, target)
+    assert caught.value.field == field
+    assert not CatalogueModel.objects.filter(name=name).exclude(alias_of="").exists()
+
+
+def test_a_model_that_aliases_lead_to_is_not_deleted_and_an_alias_is_no_model() -> None:
+    small = verbs.define_model("small")
+    alias = verbs.define_alias("fast", "small-thinking")
+    with pytest.raises(InvalidValue, match="aliases lead to it: fast"):
+        verbs.delete_model(small)
+    with pytest.raises(InvalidValue, match="is an alias"):
+        verbs.define_model("fast")
+    verbs.delete_model(alias)
+    verbs.delete_model(small)
+    assert trail()[-2:] == ["alias.delete", "model.delete"]
+
+
+def test_a_change_that_would_close_a_circle_is_refused() -> None:
+    verbs.define_model("small")
+    verbs.define_alias("*", "small")
+    with pytest.raises(InvalidValue, match="circle"):
+        verbs.define_model("small", enabled=False)
+    assert CatalogueModel.objects.get(name="small").enabled
+
+
 def test_an_empty_catalogue_is_filled_once_and_every_offer_compiles() -> None:
     assert verbs.ensure_catalogue() == len(OFFERS)
-    assert {view.name for view in compile_models(CatalogueModel.objects.all())} == {offer.name for offer in OFFERS}
+    assert set(compile_names(CatalogueModel.objects.all()).models) == {offer.name for offer in OFFERS}
     verbs.delete_model(CatalogueModel.objects.get(name="default"))
     assert verbs.ensure_catalogue() == 0
     assert not CatalogueModel.objects.filter(name="default").exists()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from accounts.compile import AccountKind, AccountState, AccountView, ModelView, Transport
+from accounts.naming import Alias, Names
 from core.settings import Settings
 from gateway import routing
 from gateway.snapshot import Snapshot
@@ -41,8 +42,11 @@ def snapshot(*accounts: AccountView, exposed: tuple[str, ...] = ()) -> Snapshot:
     models = [ModelView("base", "base-up"), ModelView("plain", "plain", thinking_parameters={})]
     return Snapshot(
         version=1, settings=Settings(), keys={}, accounts=accounts or (account(1),),
-        models={model.name: model for model in models}, patterns=(ModelView("sim-*", ""),), sealed={},
-        exposed=frozenset(exposed),
+        names=Names(
+            models={model.name: model for model in models}, patterns=(ModelView("sim-*", ""),),
+            aliases={"fast": Alias("fast", "base"), "deep": Alias("deep", "plain-thinking")},
+            alias_patterns=(Alias("gpt-*", "base"),),
+        ), sealed={}, exposed=frozenset(exposed),
     )  # fmt: skip
 
 
@@ -87,7 +91,11 @@ def test_a_model_that_is_not_exposed_does_not_exist_and_neither_does_its_twin() 
     for model in ("base", "base-thinking"):
         with pytest.raises(ApiError, match="does not exist"):
             resolve(model, found=found)
-    assert [model.name for model in routing.listed(key(), found)] == ["plain", "plain-thinking"]
+    assert [model.name for model in routing.listed(key(), found)] == ["plain", "plain-thinking", "deep"]
+    assert resolve("deep", found=found).served == "plain-thinking"
+    for model in ("fast", "gpt-9"):  # aliases of what is not exposed
+        with pytest.raises(ApiError, match="does not exist"):
+            resolve(model, found=found)
 
 
 def test_a_key_with_a_list_may_name_nothing_else() -> None:
@@ -96,7 +104,63 @@ def test_a_key_with_a_list_may_name_nothing_else() -> None:
     with pytest.raises(ApiError) as caught:
         resolve("base-thinking", caller=limited)
     assert (caught.value.kind, caught.value.code) == (Kind.PERMISSION, "model_not_allowed")
-    assert [model.name for model in routing.listed(limited, snapshot())] == ["base"]
+    assert [model.name for model in routing.listed(limited, snapshot())] == ["base", "fast"]
+
+
+@pytest.mark.parametrize(
+    ("model", "served", "upstream", "parameters"),
+    [
+        ("fast", "base", "base-up", {}),
+        ("fast-thinking", "base-thinking", "base-up", {"thinking": "true"}),
+        ("gpt-9", "base", "base-up", {}),
+        ("deep", "plain-thinking", "plain", {}),
+        ("base", "base", "base-up", {}),
+        ("sim-x", "sim-x", "sim-x", {}),
+    ],
+)
+def test_the_route_says_what_serves(model: str, served: str, upstream: str, parameters: dict[str, str]) -> None:
+    route = resolve(model)
+    assert (route.served, route.upstream_id, dict(route.parameters)) == (served, upstream, parameters)
+
+
+def test_a_list_of_models_is_about_what_is_served_or_names_the_alias() -> None:
+    by_target = key(models=("base",))
+    assert resolve("gpt-9", caller=by_target).served == "base"
+    assert [model.name for model in routing.listed(by_target, snapshot())] == ["base", "fast"]
+    by_alias = key(models=("fast", "gpt-*"))
+    assert resolve("fast", caller=by_alias).served == "base"
+    assert resolve("gpt-9", caller=by_alias).served == "base"
+    for model, caller in (("base", by_alias), ("fast-thinking", by_target), ("gpt-9", key(models=("gpt-9",)))):
+        with pytest.raises(ApiError) as caught:
+            resolve(model, caller=caller)
+        assert caught.value.code == "model_not_allowed"
+
+
+def test_a_fallback_serves_the_names_that_stand_for_nothing_and_no_others() -> None:
+    caller = key(models=("plain",), fallback_model="plain")
+    assert resolve("from the future", caller=caller).served == "plain"
+    assert resolve("nothing-thinking", caller=caller).served == "plain-thinking"
+    with pytest.raises(ApiError) as caught:
+        resolve("base", caller=caller)
+    assert caught.value.code == "model_not_allowed"
+    with pytest.raises(ApiError) as caught:
+        resolve("nothing", caller=key(fallback_model="gone"))
+    assert caught.value.code == "model_not_found"
+
+
+def test_a_record_names_what_serves_and_nothing_that_a_caller_made_up() -> None:
+    assert routing.served_name("gpt-secret", key(), snapshot()) == "base"
+    assert routing.served_name("my secret", key(fallback_model="plain"), snapshot()) == "plain"
+    assert routing.served_name("my secret", key(), snapshot()) == ""
+    assert routing.served_name("base", key(models=("plain",)), snapshot()) == "base"
+
+
+def test_a_name_is_described_under_itself_unless_the_key_may_not_use_it() -> None:
+    assert routing.describe("gpt-9", key(), snapshot()).name == "gpt-9"
+    for name, caller in (("nothing", key(fallback_model="plain")), ("base", key(models=("plain",)))):
+        with pytest.raises(ApiError) as caught:
+            routing.describe(name, caller, snapshot())
+        assert caught.value.kind is Kind.NOT_FOUND
 
 
 def test_only_ready_accounts_of_the_teams_groups_that_serve_the_model_are_candidates() -> None:

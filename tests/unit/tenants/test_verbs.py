@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import redis
@@ -17,7 +18,7 @@ from core.audit import Actor
 from core.invalid import InvalidValue
 from core.models import AuditEntry
 from tenants import keys, verbs
-from tenants.compile import compile_keys
+from tenants.compile import StructuredOutput, compile_keys
 from tenants.models import ApiKey, Profile, Team
 
 ADA = Actor("ada")
@@ -134,6 +135,68 @@ def test_the_views_hold_what_the_rows_say_without_revoked_keys(team: Team) -> No
     assert (view.groups, view.models, view.max_concurrency) == (frozenset({3, 4}), ("gpt-5.2",), 2)
     assert (view.expires_at, view.expose_thinking, view.drop_hosted_tools) == (tomorrow.timestamp(), True, True)
     assert repr(view.digest) not in repr(view)
+
+
+def test_the_policies_of_a_key_are_edited_and_audited(team: Team) -> None:
+    row, _ = verbs.issue_key(team, "laptop")
+    verbs.edit_key(row, actor=ADA, name="desk", fallback_model="gpt-5.2", structured_output="emulate")
+    verbs.edit_key(row, actor=ADA, allowed_models=["gpt-*"], expose_thinking=False, drop_hosted_tools=False)
+    verbs.edit_key(row, actor=ADA, name="desk")  # it is so already
+    view = compile_keys(ApiKey.objects.select_related("team"), {})[row.public_id]
+    assert (view.name, view.fallback_model, view.structured_output) == ("desk", "gpt-5.2", StructuredOutput.EMULATE)
+    assert (view.models, view.expose_thinking, view.drop_hosted_tools) == (("gpt-*",), False, False)
+    assert row.name == "desk"
+    assert trail() == ["team.create", "key.issue", "key.edit", "key.edit"]
+    assert AuditEntry.objects.filter(actor="ada", before__fallback_model="", after__fallback_model="gpt-5.2").exists()
+
+
+def test_a_new_key_refuses_schemas_and_does_with_thinking_what_the_setting_says(team: Team) -> None:
+    row, _ = verbs.issue_key(team, "laptop")
+    view = compile_keys(ApiKey.objects.select_related("team"), {})[row.public_id]
+    assert (view.structured_output, view.expose_thinking) == (StructuredOutput.REFUSE, None)
+    assert (view.fallback_model, view.drop_hosted_tools, view.models) == ("", True, ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"name": " "}, "name"),
+        ({"structured_output": "pray"}, "structured_output"),
+        ({"fallback_model": "two words"}, "fallback_model"),
+        ({"fallback_model": "gpt-*"}, "fallback_model"),
+        ({"allowed_models": ["claude-*"], "fallback_model": "gpt-5.2"}, "fallback_model"),
+        ({"allowed_models": ["two words"]}, "allowed_models"),
+        ({"allowed_models": ["x"] * 201}, "allowed_models"),
+        ({"expires_at": timezone.now() - timedelta(1)}, "expires_at"),
+        ({"max_concurrency": -1}, "max_concurrency"),
+    ],
+)
+def test_a_policy_that_cannot_be_is_refused_by_field(team: Team, changes: dict[str, Any], field: str) -> None:
+    row, _ = verbs.issue_key(team, "laptop")
+    with pytest.raises(InvalidValue) as caught:
+        verbs.edit_key(row, **changes)
+    assert caught.value.field == field
+    row.refresh_from_db()
+    assert row.name == "laptop"
+    assert trail() == ["team.create", "key.issue"]
+
+
+def test_a_revoked_key_is_not_edited_and_no_other_column_is_a_policy(team: Team) -> None:
+    row, _ = verbs.issue_key(team, "laptop")
+    with pytest.raises(TypeError, match="no policy digest"):
+        verbs.edit_key(row, digest=b"")
+    verbs.revoke_key(row)
+    with pytest.raises(InvalidValue, match="revoked"):
+        verbs.edit_key(row, name="again")
+
+
+def test_a_key_that_expired_may_be_given_other_policies_or_another_end(team: Team) -> None:
+    row, _ = verbs.issue_key(team, "laptop")
+    ended = timezone.now() - timedelta(1)
+    ApiKey.objects.update(expires_at=ended)
+    verbs.edit_key(row, name="still", expires_at=ended)
+    verbs.edit_key(row, expires_at=None)
+    assert (row.name, row.expires_at) == ("still", None)
 
 
 def test_a_team_without_groups_may_use_none(team: Team) -> None:
