@@ -25,8 +25,9 @@ from msgspec import Struct
 from accounts.compile import AccountView
 from core.redis_pipe import Pipe, Script
 
-BATCH = 8
-"""Accounts looked at in one go."""
+FIRST_LOOK, FURTHER_LOOKS = 3, 16
+"""Accounts looked at in one go: nearly always the first has room, and each more costs here and at the server; where
+it has not, the pool is close to full and the next look is a wide one."""
 
 HINT_LIFE = 5.0
 """Seconds for which a cooldown heard of is believed without asking (an admin may clear it at any time), and after
@@ -187,8 +188,9 @@ class Slots:
         whatever was taken.
         """
         refused = Refused(Shortage.NO_ACCOUNT)
-        order = iter(accounts)
-        while batch := list(islice(order, BATCH)):
+        order, size = iter(accounts), FIRST_LOOK
+        while batch := list(islice(order, size)):
+            size = FURTHER_LOOKS
             which, *seen = await self._pipe.run(TAKE, *self._question(batch, model, holder, life, caller))
             self._learn(batch, seen, model)
             if which > 0:

@@ -7,7 +7,8 @@ import pytest
 
 from accounts.compile import AccountKind, AccountView, Transport
 from accounts.leases import (
-    BATCH,
+    FIRST_LOOK,
+    FURTHER_LOOKS,
     RELEASE,
     TAKE,
     Caller,
@@ -153,7 +154,7 @@ async def test_what_was_heard_of_a_cooldown_is_believed_for_a_short_time_only(pi
 
 
 async def test_every_batch_of_a_large_pool_is_asked(slots: Slots) -> None:
-    crowd = [account(number) for number in range(1, 2 * BATCH + 2)]
+    crowd = [account(number) for number in range(1, FIRST_LOOK + FURTHER_LOOKS + 2)]
     got = [await taken(slots, f"r{number}", *crowd) for number in range(len(crowd))]
     assert sorted(lease.account.id for lease in got) == [view.id for view in crowd]
     assert await refused(slots, "last", *crowd) == Refused(Shortage.FULL)

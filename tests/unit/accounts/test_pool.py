@@ -86,6 +86,14 @@ def test_chance_spreads_equal_accounts_evenly() -> None:
     assert all(850 < count < 1150 for count in firsts.values())
 
 
+def test_accounts_that_may_not_serve_leave_the_spread_even() -> None:
+    chance = random.Random(7)
+    accounts = [account(number, slots=number % 2) for number in range(1, 10)]
+    firsts = Counter(choose(accounts, {}, (), model="m", exclude=(), draws=chance.random)[0].id for _ in range(5000))
+    assert set(firsts) == {1, 3, 5, 7, 9}
+    assert all(850 < count < 1150 for count in firsts.values())
+
+
 def test_the_fullest_account_is_never_first_where_there_is_a_choice() -> None:
     chance, accounts = random.Random(7), [account(number) for number in range(1, 6)]
     for _ in range(500):
