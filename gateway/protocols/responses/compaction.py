@@ -62,6 +62,7 @@ def summary_request(request: Request) -> Request:
         max_output_tokens=None,
         thinking=Thinking(enabled=request.thinking.enabled, effort=request.thinking.effort),
         store=False,
+        echo={**request.echo, "store": False},
         compaction=True,
     )
 
