@@ -18,7 +18,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.shared import ErrorObject
 from pydantic import BaseModel, TypeAdapter
 
-EXTENSIONS = {"reasoning_content"}
+EXTENSIONS = {"reasoning_content", "details"}
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(anthropic.RawMessageStreamEvent)
 
