@@ -2,8 +2,8 @@
 
 The status line is held back until the first semantic event, so that early failures keep a real status; after
 ``keepalive_interval`` of silence a stream gets 200 and a keepalive, which spends the status but commits to nothing.
-One ``send`` for all events of one upstream read. When the caller closes the connection, the task that serves it is
-cancelled: everything else follows from the clean-up.
+One ``send`` for all events of one upstream read. When the caller closes the connection, or stops taking what is sent,
+the task that serves it is cancelled: everything else follows from the clean-up.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from core import metrics
+from core.settings import Settings
 from gateway.contracts import ResponseMeta, ServerRole, ServerStream
 from gateway.exchange import NO_BUFFERING, SSE, Exchange
 from ir.errors import ApiError, Culprit, Kind
@@ -39,16 +41,19 @@ class Answer:
         self._meta: ResponseMeta | None = None
         self._events: list[Event] = []
         self._usage: Usage | None = None
-        self._interval = 0.0
+        self._interval = self._patience = 0.0
         self._last_write = 0.0
+        self._writing = False
+        self._task: asyncio.Task[Any] | None = None
         self._last_sign: Callable[[], float] = lambda: 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._ticking: asyncio.Task[None] | None = None
 
-    def begin(self, request: Request, meta: ResponseMeta, interval: float, last_sign: Callable[[], float]) -> None:
-        """``interval``: seconds of silence that a keepalive ends; ``last_sign``: loop time of upstream's last life."""
+    def begin(self, request: Request, meta: ResponseMeta, settings: Settings, last_sign: Callable[[], float]) -> None:
+        """``last_sign``: loop time of the upstream's last sign of life."""
         self._request, self._meta = request, meta
-        self._interval, self._last_sign = interval, last_sign
+        self._interval, self._patience = settings.keepalive_interval, settings.idle_timeout
+        self._last_sign = last_sign
         if request.stream:
             self._stream = self._role.stream(request, meta)
         if request.ignored:
@@ -58,21 +63,16 @@ class Answer:
     async def watched(self) -> AsyncIterator[None]:
         """While inside, a caller that leaves cancels this task, and a silent stream gets its keepalives."""
         loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
+        self._task = asyncio.current_task()
         watch = loop.create_task(self._exchange.gone())
-
-        def left(done: asyncio.Task[None]) -> None:
-            if not done.cancelled() and task is not None:
-                self.caller_left = True
-                task.cancel()
-
-        watch.add_done_callback(left)
+        watch.add_done_callback(lambda done: None if done.cancelled() else self._leave())
         self._last_write = loop.time()
         if self._stream is not None:
             self._timer = loop.call_at(self._last_write + self._interval, self._tick, loop)
         try:
             yield
         finally:
+            self._task = None
             watch.cancel()
             if self._timer is not None:
                 self._timer.cancel()
@@ -127,15 +127,16 @@ class Answer:
             task.uncancel()
             self.gone()
             return
-        await self.fail(
-            ApiError(
-                Kind.NO_CAPACITY,
-                "shutting_down",
-                "The gateway is shutting down.",
-                retry_after=5,
-                culprit=Culprit.GATEWAY,
+        if not self._exchange.ended:  # else the answer is whole
+            await self.fail(
+                ApiError(
+                    Kind.NO_CAPACITY,
+                    "shutting_down",
+                    "The gateway is shutting down.",
+                    retry_after=5,
+                    culprit=Culprit.GATEWAY,
+                )
             )
-        )
         raise asyncio.CancelledError
 
     def settle(self) -> None:
@@ -154,7 +155,9 @@ class Answer:
         if not self._exchange.started:
             await self._exchange.start(200, [SSE, *NO_BUFFERING])
         self._last_write = asyncio.get_running_loop().time()
+        self._writing = True
         await self._exchange.write(data)
+        self._writing = False
 
     def _note(self, events: Sequence[Event]) -> None:
         record = self._record
@@ -185,10 +188,20 @@ class Answer:
         if isinstance(error, BudgetError):
             record.budget, record.budget_limit, record.budget_actual = error.budget, error.limit, error.actual
 
+    def _leave(self) -> None:
+        """The caller is not there any more. Called from outside the task that serves it."""
+        if self._task is not None:
+            self.caller_left = True
+            self._task.cancel()
+
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         due = self._last_write + self._interval
         now = loop.time()
-        if now >= due:
+        if self._writing:
+            if now - self._last_write > self._patience:  # who takes nothing for so long is as good as gone
+                self._leave()
+            due = now + self._interval
+        elif now >= due:
             self._ticking = loop.create_task(self._keepalive(now))
             due = now + self._interval
         self._timer = loop.call_at(due, self._tick, loop)

@@ -29,7 +29,8 @@ class CallerGone(Exception):
 
 
 class Exchange:
-    """``headers`` have lower-case names, the last value wins. ``started`` tells whether the status line is spent.
+    """``headers`` have lower-case names, the last value wins. ``started`` tells whether the status line is spent,
+    ``ended`` whether the last byte is on its way.
 
     ``endpoint`` is the path as a record may show it; ``query`` may hold a key, so no record and no log may.
     """
@@ -42,7 +43,7 @@ class Exchange:
         self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
         self.client_ip: str = (scope.get("client") or ("",))[0]
         self.request_id = request_id
-        self.started = False
+        self.started = self.ended = False
         self.sent_bytes = 0
         self.extra: list[tuple[bytes, bytes]] = []
         self._receive = receive
@@ -110,6 +111,7 @@ class Exchange:
 
     async def write(self, data: bytes, more: bool = True) -> None:
         self.sent_bytes += len(data)
+        self.ended = not more
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
     async def respond(self, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:

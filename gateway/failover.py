@@ -226,8 +226,7 @@ class Turn:
         )
         record.attempts = (*record.attempts, attempt)
         record.account_id, record.transport = lease.account.id, lease.account.transport
-        if fault is not None:
-            record.reason, record.stage = fault.reason, fault.stage
+        record.reason, record.stage = (fault.reason, fault.stage) if fault else ("", "")
         metrics.count_attempt(fault.reason if fault else None, fault.stage if fault else Stage.END)
 
 

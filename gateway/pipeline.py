@@ -70,7 +70,7 @@ async def serve(exchange: Exchange, role: Role, services: Services) -> None:
         entry = services.ledger.admit(record)
         turn = Turn(errand, snapshot.settings, entry, services, Caller(key.row_id, key.max_concurrency), started)
         meta = _meta(exchange, errand, record, key)
-        answer.begin(errand.request, meta, snapshot.settings.keepalive_interval, turn.last_sign)
+        answer.begin(errand.request, meta, snapshot.settings, turn.last_sign)
         async with answer.watched(), aclosing(turn.events()) as batches:
             async for events in batches:
                 await answer.send(events)

@@ -177,10 +177,10 @@ def dead_keys(calm_house: House) -> Iterator[dict[str, str]]:
         calm_house.database.execute(
             f"UPDATE tenants_apikey SET {column} = now() - interval '1 minute' {where}", [f"edge {name}"]
         )
-    calm_house.reset()
-    time.sleep(0.3)
+    calm_house.publish()
     yield keys
     calm_house.database.execute("DELETE FROM tenants_apikey WHERE name LIKE 'edge %'")
+    calm_house.publish()
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/v1/models"])

@@ -67,14 +67,18 @@ class House:
         """Requests that hold a slot of some account."""
         return sum(int(self.redis.zcard(key)) for key in self.redis.keys("poolgate:slots:*"))
 
-    def reset(self) -> None:
-        """Nothing ordered, nobody resting, settings at their defaults; in force when it returns."""
-        self.simulator.reset()
+    def forget_rests(self) -> None:
+        """Nobody rests any more."""
         self.redis.xtrim("poolgate:effects", maxlen=0)  # else what the last test did to accounts is written down late
         for pattern in ("poolgate:cool:*", "poolgate:strikes:*"):
             for key in self.redis.keys(pattern):
                 self.redis.delete(key)
         self.database.execute("DELETE FROM accounts_cooldown")
+
+    def reset(self) -> None:
+        """Nothing ordered, nobody resting, settings at their defaults; in force when it returns."""
+        self.simulator.reset()
+        self.forget_rests()
         changed = self.database.execute(
             "UPDATE accounts_account SET state = 'ready', state_reason = '', enabled = true"
             " WHERE state <> 'ready' OR NOT enabled"
