@@ -16,6 +16,7 @@ import pytest
 
 from accounts.compile import AccountKind, AccountView, ModelView, Transport
 from accounts.leases import caller_key, slots_key
+from accounts.naming import Names
 from core.redis_pipe import Pipe
 from core.settings import Settings
 from gateway import pipeline
@@ -99,7 +100,7 @@ def snapshot() -> Snapshot:
     key = KeyView(7, KEY.public_id, digest, "k", 1, "t", frozenset({1}), max_concurrency=5)
     return Snapshot(
         version=1, settings=Settings(), keys={KEY.public_id: key}, accounts=accounts,
-        models={"m": ModelView("m", "m-up")}, patterns=(), sealed={1: b"", 2: b""},
+        names=Names({"m": ModelView("m", "m-up")}), sealed={1: b"", 2: b""},
     )  # fmt: skip
 
 
