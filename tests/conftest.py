@@ -10,7 +10,7 @@ from django.conf import settings
 
 from core.redis_pipe import Pipe
 
-pytest_plugins = ["tests.plugins.simulator", "tests.plugins.house"]
+pytest_plugins = ["tests.plugins.simulator", "tests.plugins.house", "tests.plugins.gemini"]
 
 
 def pytest_configure() -> None:

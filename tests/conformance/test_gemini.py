@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import orjson
 import pytest
 
 from tests.gemini import HI, REFUSED
+from tests.plugins.gemini import Google, asked, chunks, detail, error_of, text_of
 from tests.plugins.house import House
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "clients"
@@ -38,70 +37,6 @@ curl -N "$BASE_URL/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"
   -H "Content-Type: application/json" \\
   -d '{"contents":[{"role":"user","parts":[{"text":"Say hello"}]}]}'
 """
-
-
-class Google:
-    """A caller of the Gemini endpoints without an SDK."""
-
-    def __init__(self, house: House) -> None:
-        self.house = house
-        self.http = httpx2.Client(base_url=house.url, timeout=30, trust_env=False)
-        self.key = {"x-goog-api-key": house.key}
-
-    def post(self, path: str, body: object = None, headers: dict[str, str] | None = None) -> httpx2.Response:
-        sent = {"contents": HI} if body is None else body
-        return self.http.post(path, json=sent, headers=self.key if headers is None else headers)
-
-    def ask(self, model: str, text: str = "one two three", **fields: Any) -> httpx2.Response:
-        return self.post(f"/v1beta/models/{model}:generateContent", asked(text, **fields))
-
-    def stream(self, model: str, text: str = "one two three", **fields: Any) -> httpx2.Response:
-        return self.post(f"/v1beta/models/{model}:streamGenerateContent?alt=sse", asked(text, **fields))
-
-
-def asked(text: str, **fields: Any) -> dict[str, Any]:
-    return {"contents": [{"role": "user", "parts": [{"text": text}]}], **fields}
-
-
-def chunks(answer: httpx2.Response) -> list[Any]:
-    """The chunks of a stream that is data lines alone."""
-    assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    *frames, rest = answer.content.split(b"\n\n")
-    assert rest == b""
-    assert all(frame.startswith(b"data: {") and b"\n" not in frame for frame in frames)
-    return [orjson.loads(frame.removeprefix(b"data: ")) for frame in frames]
-
-
-def text_of(streamed: list[Any], thought: bool | None = None) -> str:
-    parts = [part for chunk in streamed for part in chunk["candidates"][0].get("content", {}).get("parts", ())]
-    return "".join(part["text"] for part in parts if part.get("thought") is thought)
-
-
-def error_of(answer: httpx2.Response, code: int, status: str) -> dict[str, Any]:
-    assert answer.status_code == code
-    assert answer.headers["content-type"] == "application/json"
-    error: dict[str, Any] = answer.json()["error"]
-    assert (error["code"], error["status"]) == (code, status)
-    return error
-
-
-def detail(error: dict[str, Any], kind: str) -> Any:
-    return next(entry for entry in error["details"] if entry["@type"] == f"type.googleapis.com/google.rpc.{kind}")
-
-
-@pytest.fixture(scope="module")
-def shared(gemini_house: House) -> Iterator[Google]:
-    google = Google(gemini_house)
-    with google.http:
-        yield google
-
-
-@pytest.fixture
-def google(shared: Google) -> Google:
-    """A caller, and an upstream that has not been asked anything."""
-    shared.house.simulator.reset()
-    return shared
 
 
 def curl(house: House, command: str) -> bytes:

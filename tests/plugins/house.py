@@ -127,12 +127,3 @@ def house_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 def house(house_process: House) -> House:
     house_process.reset()
     return house_process
-
-
-@pytest.fixture(scope="module")
-def gemini_house(house_process: House) -> Iterator[House]:
-    """The house with the gate of the Gemini endpoints open."""
-    house_process.reset()
-    house_process.set(gemini_native_enabled=True)
-    yield house_process
-    house_process.reset()
