@@ -188,37 +188,29 @@ def test_a_failure_in_the_middle_is_a_data_line_and_the_end(google: Google) -> N
 
 
 @pytest.mark.parametrize("action", ["generateContent", "streamGenerateContent?alt=sse"])
-def test_a_pace_limit_tells_how_long_to_wait(house: House, action: str) -> None:
-    house.set(gemini_native_enabled=True)
+def test_a_pace_limit_tells_how_long_to_wait(house: House, google: Google, action: str) -> None:
     for name in ACCOUNTS:
         house.simulator.fault(name, "rate_limited_hint")
-    google = Google(house)
-    with google.http:
-        answer = google.post(f"/v1beta/models/sim-echo:{action}")
+    answer = google.post(f"/v1beta/models/sim-echo:{action}")
     error = error_of(answer, 429, "RESOURCE_EXHAUSTED")
     assert int(answer.headers["retry-after"]) >= 1
     assert detail(error, "RetryInfo")["retryDelay"] == f"{answer.headers['retry-after']}s"
 
 
-def test_no_account_is_unavailable(house: House) -> None:
-    house.set(gemini_native_enabled=True)
+def test_no_account_is_unavailable(house: House, google: Google) -> None:
     house.database.execute("UPDATE accounts_account SET enabled = false")
     house.redis.publish("poolgate:snapshot", str(house.redis.incr("poolgate:snapshot:version")))
     time.sleep(0.5)
-    google = Google(house)
-    with google.http:
-        answer = google.ask("sim-echo")
+    answer = google.ask("sim-echo")
+    house.reset()
     error_of(answer, 503, "UNAVAILABLE")
     assert int(answer.headers["retry-after"]) >= 1
 
 
-def test_an_account_level_fault_before_the_first_chunk_is_not_seen(house: House) -> None:
-    house.set(gemini_native_enabled=True)
+def test_an_account_level_fault_before_the_first_chunk_is_not_seen(house: House, google: Google) -> None:
     house.simulator.fault("alpha", "rate_limited")
     house.simulator.fault("beta", "rate_limited")
-    google = Google(house)
-    with google.http:
-        assert text_of(chunks(google.stream("sim-echo"))) == "one two three"
+    assert text_of(chunks(google.stream("sim-echo"))) == "one two three"
 
 
 CANARIES = {

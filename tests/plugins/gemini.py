@@ -66,8 +66,6 @@ def detail(error: dict[str, Any], kind: str) -> Any:
 @pytest.fixture(scope="module")
 def shared_google(house_process: House) -> Iterator[Google]:
     """For a module's tests, which take ``google``."""
-    house_process.reset()
-    house_process.set(gemini_native_enabled=True)
     google = Google(house_process)
     with google.http:
         yield google
@@ -76,6 +74,12 @@ def shared_google(house_process: House) -> Iterator[Google]:
 
 @pytest.fixture
 def google(shared_google: Google) -> Google:
-    """A caller, and an upstream that has not been asked anything."""
-    shared_google.house.simulator.reset()
+    """A caller before an open gate, and an upstream that has not been asked anything.
+
+    A test that orders faults or switches accounts off takes ``house`` before this.
+    """
+    house = shared_google.house
+    if shared_google.ask("sim-echo").status_code == httpx2.codes.NOT_FOUND:
+        house.set(gemini_native_enabled=True)
+    house.simulator.reset()
     return shared_google
