@@ -119,7 +119,7 @@ def test_a_url_without_alt_or_model_is_refused_by_name(google: Google) -> None:
 
 
 def test_an_unknown_model_is_not_found(google: Google) -> None:
-    error_of(google.ask("gemini-99-ultra"), 404, "NOT_FOUND")
+    error_of(google.ask("no-such-model"), 404, "NOT_FOUND")
     assert google.house.simulator.log() == []
 
 

@@ -156,7 +156,7 @@ def test_a_bad_key_and_an_unknown_model_are_told_apart(google: Google, sdk: gena
     assert (caught.value.code, caught.value.status) == (401, "UNAUTHENTICATED")
     stranger.close()
     with pytest.raises(errors.ClientError) as caught:
-        sdk.models.generate_content(model="gemini-99", contents="Hi")
+        sdk.models.generate_content(model="no-such-model", contents="Hi")
     assert (caught.value.code, caught.value.status) == (404, "NOT_FOUND")
 
 
