@@ -30,7 +30,9 @@ GATEWAY_SEGMENTS = frozenset({
     "agent.v1.AgentService", "aiserver.v1.BidiService",
 })  # fmt: skip
 # Paths that clients probe before their first request, beside those segments.
-GATEWAY_PATHS = frozenset({"/api/hello", "/auth/exchange_user_api_key"})
+GATEWAY_PATHS = frozenset({
+    "/api/hello", "/auth/exchange_user_api_key", "/backend-api/codex/responses/compact",
+})  # fmt: skip
 POLICY_VIOLATION = 1008
 
 _django = get_asgi_application()
@@ -63,7 +65,10 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         case "lifespan":
             await gateway()(scope, receive, send)
         case "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+            if for_gateway("GET", scope["path"]):
+                await gateway()(scope, receive, send)
+            else:
+                await receive()
+                await send({"type": "websocket.close", "code": POLICY_VIOLATION})
         case kind:
             raise ValueError(f"no application for {kind}")

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from core import metrics
 from core.settings import Settings
-from gateway.contracts import ResponseMeta, ServerRole, ServerStream
+from gateway.contracts import JsonObject, ResponseMeta, ServerRole, ServerStream
 from gateway.exchange import NO_BUFFERING, SSE, Exchange
+from gateway.wire import json
 from ir.errors import ApiError, Culprit, Kind
 from ir.events import Event, Finish, PartKind, PartStart
 from ir.request import Request
@@ -39,6 +40,7 @@ class Answer:
         self._stream: ServerStream | None = None
         self._request: Request | None = None
         self._meta: ResponseMeta | None = None
+        self._keep: Callable[[JsonObject], Awaitable[None]] | None = None
         self._events: list[Event] = []
         self._usage: Usage | None = None
         self._interval = self._patience = 0.0
@@ -49,9 +51,17 @@ class Answer:
         self._timer: asyncio.TimerHandle | None = None
         self._ticking: asyncio.Task[None] | None = None
 
-    def begin(self, request: Request, meta: ResponseMeta, settings: Settings, last_sign: Callable[[], float]) -> None:
-        """``last_sign``: loop time of the upstream's last sign of life."""
-        self._request, self._meta = request, meta
+    def begin(
+        self,
+        request: Request,
+        meta: ResponseMeta,
+        settings: Settings,
+        last_sign: Callable[[], float],
+        keep: Callable[[JsonObject], Awaitable[None]] | None = None,
+    ) -> None:
+        """``last_sign``: loop time of the upstream's last sign of life; ``keep`` is awaited with the whole answer before
+        its last bytes go out."""
+        self._request, self._meta, self._keep = request, meta, keep
         self._interval, self._patience = settings.keepalive_interval, settings.idle_timeout
         self._last_sign = last_sign
         if request.stream:
@@ -87,6 +97,8 @@ class Answer:
             return
         encode = self._stream.send
         data = b"".join([encode(event) for event in events])
+        if self._keep is not None and self._usage is not None:
+            await self._keep_stream(self._keep)
         if data:
             await self._write(data)
 
@@ -100,6 +112,8 @@ class Answer:
             raise RuntimeError("finish before begin")
         response = fold(self._events)
         body = self._role.encode_response(response, self._request, self._meta)
+        if self._keep is not None:
+            await self._keep(json.parse(body))
         if response.usage.source is UsageSource.ESTIMATED:
             self._exchange.extra.append((b"x-poolgate-usage", b"estimated"))
         await self._exchange.respond(200, body)
@@ -150,6 +164,11 @@ class Answer:
         )
         if self._usage is not None:
             metrics.count_tokens(record.model, self._usage)
+
+    async def _keep_stream(self, keep: Callable[[JsonObject], Awaitable[None]]) -> None:
+        final = getattr(self._stream, "final", None)
+        if final is not None:
+            await keep(final)
 
     async def _write(self, data: bytes) -> None:
         if not self._exchange.started:

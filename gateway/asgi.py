@@ -13,11 +13,13 @@ from collections.abc import Awaitable, Callable
 from types import ModuleType
 from typing import Any
 
-from gateway import catalogue, counting, pipeline
+from gateway import catalogue, counting, pipeline, stored
 from gateway.exchange import Exchange, Receive, Scope, Send
 from gateway.protocols.chat import server as chat
 from gateway.protocols.gemini import server as gemini
 from gateway.protocols.messages import server as messages
+from gateway.protocols.responses import compact
+from gateway.protocols.responses import server as responses
 from gateway.registry import Services
 from gateway.wire import json
 from ir.errors import ApiError, Culprit, Kind
@@ -35,6 +37,9 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
         await _live(receive, send)
         return
+    if scope["type"] == "websocket":
+        await _deny_upgrade(receive, send)
+        return
     exchange = Exchange(scope, receive, send, "req_" + secrets.token_hex(12))
     try:
         await _endpoint(exchange)(exchange)
@@ -45,6 +50,16 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await _refuse(
             exchange, ApiError(Kind.INTERNAL, "internal_error", "The gateway failed.", culprit=Culprit.GATEWAY)
         )
+
+
+async def _deny_upgrade(receive: Receive, send: Send) -> None:
+    """426 is the one answer that makes a client which tries WebSockets first go straight to HTTP."""
+    await receive()
+    error = ApiError(Kind.INVALID_REQUEST, "websocket_unsupported", "WebSockets are not served here. Use HTTP POST.")
+    body = responses.encode_error(error, "").body
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "websocket.http.response.start", "status": 426, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": body})
 
 
 async def _live(receive: Receive, send: Send) -> None:
@@ -70,11 +85,19 @@ def _endpoint(exchange: Exchange) -> Endpoint:
     shared = methods is None or path == "/v1/models"
     if shared and gemini.is_gemini(exchange.method, path, exchange.headers):
         return _gemini
-    if methods is None and path.startswith("/v1/models/"):
-        methods = {"GET": _model}
+    methods = methods or _methods_of(path)
     if methods is None:
         return _not_found
     return methods.get(exchange.method) or _wrong_method
+
+
+def _methods_of(path: str) -> dict[str, Endpoint] | None:
+    """The paths that name something."""
+    if path.startswith("/v1/models/"):
+        return {"GET": _model}
+    if stored.names_one(path):
+        return {"GET": _stored} if path.endswith(stored.ITEMS) else {"GET": _stored, "DELETE": _stored}
+    return None
 
 
 async def _chat(exchange: Exchange) -> None:
@@ -101,6 +124,18 @@ async def _gemini(exchange: Exchange) -> None:
     if role.key and b"x-goog-api-key" not in exchange.headers:
         exchange.headers = {**exchange.headers, b"x-goog-api-key": role.key.encode("latin-1", "replace")}
     await pipeline.serve(exchange, role, SERVICES)
+
+
+async def _responses(exchange: Exchange) -> None:
+    await pipeline.serve(exchange, responses, SERVICES)
+
+
+async def _compact(exchange: Exchange) -> None:
+    await pipeline.serve(exchange, compact, SERVICES)
+
+
+async def _stored(exchange: Exchange) -> None:
+    await stored.serve(exchange, SERVICES)
 
 
 async def _models(exchange: Exchange) -> None:
@@ -130,7 +165,8 @@ async def _wrong_method(exchange: Exchange) -> None:
     error = ApiError(
         Kind.METHOD_NOT_ALLOWED, "method_not_allowed", f"{exchange.method} is not allowed at {_shown(exchange.path)}."
     )
-    methods = ROUTES.get(exchange.path.rstrip("/"), {"GET": _model})
+    path = exchange.path.rstrip("/")
+    methods = ROUTES.get(path) or _methods_of(path) or {}
     exchange.extra.append((b"allow", ", ".join(methods).encode()))
     await _refuse(exchange, error)
 
@@ -170,4 +206,9 @@ ROUTES: dict[str, dict[str, Endpoint]] = {
     "/v1/messages": {"POST": _messages},
     "/v1/messages/count_tokens": {"POST": _count},
     "/v1/models": {"GET": _models},
+    "/v1/responses": {"POST": _responses},
+    "/responses": {"POST": _responses},
+    "/v1/responses/compact": {"POST": _compact},
+    "/responses/compact": {"POST": _compact},
+    "/backend-api/codex/responses/compact": {"POST": _compact},
 }

@@ -20,8 +20,9 @@ from msgspec import structs
 from accounts.leases import Caller
 from core import encryption, metrics
 from core.metrics import Rejection
-from gateway import caller, routing
+from gateway import caller, continuity, routing
 from gateway.answer import Answer
+from gateway.continuity import Keep
 from gateway.contracts import ResponseMeta, ServerRole
 from gateway.exchange import CallerGone, Exchange
 from gateway.failover import Errand, Turn
@@ -66,11 +67,11 @@ async def serve(exchange: Exchange, role: Role, services: Services) -> None:
     answer = Answer(exchange, role, record, started)
     entry = None
     try:
-        errand = await _prepare(exchange, role, snapshot, key, record)
+        errand, keep = await _prepare(exchange, role, snapshot, key, record)
         entry = services.ledger.admit(record)
         turn = Turn(errand, snapshot.settings, entry, services, Caller(key.row_id, key.max_concurrency), started)
         meta = _meta(exchange, errand, record, key)
-        answer.begin(errand.request, meta, snapshot.settings, turn.last_sign)
+        answer.begin(errand.request, meta, snapshot.settings, turn.last_sign, keep)
         async with answer.watched(), aclosing(turn.events()) as batches:
             async for events in batches:
                 await answer.send(events)
@@ -89,12 +90,15 @@ async def serve(exchange: Exchange, role: Role, services: Services) -> None:
         await (entry or services.ledger.admit(record)).close()
 
 
-async def _prepare(exchange: Exchange, role: Role, snapshot: Snapshot, key: KeyView, record: Record) -> Errand:
+async def _prepare(
+    exchange: Exchange, role: Role, snapshot: Snapshot, key: KeyView, record: Record
+) -> tuple[Errand, Keep | None]:
     """Everything that can be refused without asking an upstream, cheapest and most telling first."""
     settings = snapshot.settings
-    body = await exchange.read_body(settings.max_body_bytes, settings.body_timeout)
-    record.request_bytes = len(body)
-    request = role.decode_request(json.parse(body))
+    raw = await exchange.read_body(settings.max_body_bytes, settings.body_timeout)
+    record.request_bytes = len(raw)
+    body = await continuity.recall(role, json.parse(raw), key)
+    request = role.decode_request(body)
     record.model, record.stream = routing.served_name(request.model, key, snapshot), request.stream
     measured = budgets.measure(request)
     _describe(request, measured, record)
@@ -114,7 +118,8 @@ async def _prepare(exchange: Exchange, role: Role, snapshot: Snapshot, key: KeyV
     images.verify(request.images())
     by_key = settings.expose_thinking if key.expose_thinking is None else key.expose_thinking
     expose = by_key if role.REASONING_BY_KEY else request.thinking.visible
-    return Errand(request, route, input_tokens, expose)
+    keep = continuity.keeper(role, body, request, key, settings.conversation_ttl)
+    return Errand(request, route, input_tokens, expose), keep
 
 
 def _clamp(request: Request, route: Route) -> Request:
@@ -133,6 +138,7 @@ def _meta(exchange: Exchange, errand: Errand, record: Record, key: KeyView) -> R
         expose_reasoning=errand.expose_reasoning,
         input_tokens=errand.input_tokens,
         sign=lambda text: encryption.sign(SIGNATURE, key.team_id, text),
+        seal=lambda data: continuity.seal(key.team_id, data),
     )
 
 

@@ -62,8 +62,10 @@ class AgentRpc:
         return run
 
     async def close(self) -> None:
-        for sender in tuple(self._senders):
+        senders = tuple(self._senders)
+        for sender in senders:
             sender.cancel()
+        await asyncio.gather(*senders, return_exceptions=True)
         await self._door.close()
 
 

@@ -148,11 +148,12 @@ class Door:
                 reused = False
 
     async def close(self) -> None:
-        """Drops every idle connection."""
+        """Drops every idle connection, and gives the loop the turn in which it closes the sockets."""
         for connections in self._idle.values():
             for connection in connections:
                 connection.abort()
         self._idle.clear()
+        await asyncio.sleep(0)
 
     def keep(self, connection: _Connection) -> None:
         """Takes back a connection whose answer was read to its end."""
