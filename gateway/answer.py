@@ -59,8 +59,8 @@ class Answer:
         last_sign: Callable[[], float],
         keep: Callable[[JsonObject], Awaitable[None]] | None = None,
     ) -> None:
-        """``last_sign``: loop time of the upstream's last sign of life; ``keep`` is awaited with the whole answer before
-        its last bytes go out."""
+        """``last_sign``: loop time of the upstream's last sign of life; ``keep`` gets the whole answer before its last
+        bytes go out."""
         self._request, self._meta, self._keep = request, meta, keep
         self._interval, self._patience = settings.keepalive_interval, settings.idle_timeout
         self._last_sign = last_sign
