@@ -128,8 +128,13 @@ def _shell_call(reader: _Reader, item: JsonObject, path: str) -> None:
     reader.keep("assistant", (ToolCall(call_id, LOCAL_SHELL, _write(arguments, f"{path}.action")),), path)
 
 
+def _ran_at_openai(item: JsonObject) -> bool:
+    """Whether a search ran there: then it needs no result from the caller."""
+    return item.get("call_id") is None or item.get("execution") == "server"
+
+
 def _search_call(reader: _Reader, item: JsonObject, path: str) -> None:
-    if item.get("call_id") is None:  # a search at OpenAI
+    if _ran_at_openai(item):
         _hosted(reader, item, path)
         return
     arguments = item.get("arguments")
@@ -142,7 +147,7 @@ def _search_call(reader: _Reader, item: JsonObject, path: str) -> None:
 
 
 def _search_output(reader: _Reader, item: JsonObject, path: str) -> None:
-    if item.get("call_id") is None:
+    if _ran_at_openai(item):
         _hosted(reader, item, path)
         return
     found = list_tools(fields.array(item.get("tools") or [], f"{path}.tools"))

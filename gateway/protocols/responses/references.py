@@ -52,8 +52,8 @@ def references(body: object) -> References:
 
 def expand(
     body: JsonObject,
-    items_before: Sequence[JsonObject],
-    items_by_id: Mapping[str, JsonObject],
+    items_before: Sequence[Mapping[str, Any]],
+    items_by_id: Mapping[str, Mapping[str, Any]],
     unseal: Callable[[bytes], bytes],
 ) -> Expanded:
     """The body with nothing left to load.
@@ -123,7 +123,7 @@ def _items(body: JsonObject) -> list[JsonObject]:
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def _resolve(item: object, items_by_id: Mapping[str, JsonObject], path: str) -> object:
+def _resolve(item: object, items_by_id: Mapping[str, Mapping[str, Any]], path: str) -> object:
     name = reference_of(item) if isinstance(item, dict) else None
     if name is None:
         return item

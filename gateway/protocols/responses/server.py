@@ -3,12 +3,13 @@
 The role is this module (see ``gateway.contracts.ServerRole``); each of its parts has a file of its own. Beside the
 role there is what stored conversations need, in this order: ``references`` says what a body refers to, ``expand`` puts
 it in and is what ``decode_request`` then takes, ``input_items`` gives the items to keep, ``Stream.final`` (or
-``response_object``) the answer to keep. ``/v1/responses/compact`` is the role in ``compact``.
+``response_object``) the answer to keep; ``decode_page``, ``encode_items`` and ``encode_deleted`` serve what was kept.
+``/v1/responses/compact`` is the role in ``compact``.
 """
 
 from __future__ import annotations
 
-from gateway.contracts import JsonObject, ResponseMeta
+from gateway.contracts import ResponseMeta
 from gateway.protocols.openai.errors import encode_error
 from gateway.protocols.responses.decode import decode_request
 from gateway.protocols.responses.encode import Stream, response_object
@@ -21,6 +22,7 @@ from gateway.protocols.responses.references import (
     previous_not_found,
     references,
 )
+from gateway.protocols.responses.stored import decode_page, encode_deleted, encode_items
 from gateway.protocols.responses.summary import SummaryStream, encode_summary
 from ir.request import Request
 from ir.response import Response
@@ -29,10 +31,12 @@ __all__ = [
     "NAME",
     "REASONING_BY_KEY",
     "Expanded",
-    "JsonObject",
     "References",
+    "decode_page",
     "decode_request",
+    "encode_deleted",
     "encode_error",
+    "encode_items",
     "encode_response",
     "expand",
     "input_items",

@@ -209,6 +209,8 @@ def test_thinking_that_is_only_opaque_is_dropped_and_listed() -> None:
             '"outputs":[{"type":"logs","logs":"2"}]',
         ),
         ({"type": "tool_search_call", "execution": "server", "arguments": {"q": 1}}, '{"q":1}'),
+        ({"type": "tool_search_call", "execution": "server", "call_id": "c8", "arguments": {"q": 2}}, '{"q":2}'),
+        ({"type": "tool_search_output", "call_id": None, "tools": [{"type": "function", "name": "mail"}]}, "mail"),
     ],
 )
 def test_a_completed_hosted_call_can_be_read(item: dict[str, Any], shown: str) -> None:
