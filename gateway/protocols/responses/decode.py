@@ -7,6 +7,8 @@ and items must have been put in by ``references.expand``. Source: OpenAI's Respo
 
 from __future__ import annotations
 
+from itertools import chain
+
 from msgspec.structs import replace
 
 from gateway.contracts import JsonObject
@@ -101,8 +103,8 @@ def decode_request(body: object) -> Request:
         raise invalid("missing_input", "input: at least one user or assistant message is needed", "input")
     offer = decode_tools(body.get("tools"), items)
     choice = decode_choice(body.get("tool_choice"), offer.tools)
-    included, include_ignored = _include(body.get("include"))
-    thinking, reasoning_ignored = _thinking(body)
+    included, unmet = _include(body.get("include"))
+    thinking, unused = _thinking(body)
     limit = body.get("max_output_tokens")
     request = Request(
         model=model,
@@ -120,14 +122,7 @@ def decode_request(body: object) -> Request:
         store=decode_flag(body, "store") is not False,
         echo=_echo(body),
         ignored=list_ignored(
-            [
-                *_without_effect(body),
-                *include_ignored,
-                *reasoning_ignored,
-                *offer.dropped,
-                *choice.dropped,
-                *history.ignored,
-            ]
+            chain(_without_effect(body), unmet, unused, offer.dropped, choice.dropped, history.ignored)
         ),
     )
     return summary_request(request) if is_compaction(body) else request
