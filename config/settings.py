@@ -127,4 +127,6 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
+    # It logs a line for every call, with the address called.
+    "loggers": {"httpx2": {"level": "WARNING"}},
 }
