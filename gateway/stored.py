@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from django.db import Error as DatabaseError
 
@@ -24,7 +23,6 @@ from tenants.compile import KeyView
 
 PREFIXES = ("/v1/responses/", "/responses/")
 ITEMS = "/input_items"
-MOST_ITEMS = 100
 
 
 def names_one(path: str) -> bool:
@@ -35,54 +33,33 @@ def names_one(path: str) -> bool:
 async def serve(exchange: Exchange, services: Services) -> None:
     try:
         key = caller.authenticate(exchange.headers, services.snapshot(), services.pepper, time.time())
-        answer = await asyncio.to_thread(_answer, exchange, key)
-        await exchange.respond(200, json.dump(answer))
+        await exchange.respond(200, await asyncio.to_thread(_answer, exchange, key))
     except DatabaseError:
         await exchange.respond_error(role.encode_error(unavailable(), exchange.request_id))
     except ApiError as error:
         await exchange.respond_error(role.encode_error(error, exchange.request_id))
 
 
-def _answer(exchange: Exchange, key: KeyView) -> dict[str, Any]:
+def _answer(exchange: Exchange, key: KeyView) -> bytes:
     path = exchange.path.rstrip("/")
     prefix = next(prefix for prefix in PREFIXES if path.startswith(prefix))
     response_id = _rest(path, prefix)
-    query = parse_qs(exchange.query.decode("latin-1"))
+    query = dict(parse_qsl(exchange.query.decode("latin-1")))
     if path.endswith(ITEMS):
         items = store.input_items(key.team_id, response_id)
         if items is None:
             raise _not_found()
-        return _page([dict(item) for item in items], query)
+        return role.encode_items(items, role.decode_page(query))
     if exchange.method == "DELETE":
         if not store.delete(key.team_id, response_id):
             raise _not_found()
-        return {"id": response_id, "object": "response", "deleted": True}
+        return role.encode_deleted(response_id)
+    if query.get("stream") == "true":
+        raise invalid("unsupported_parameter", "stream: a stored response is not streamed again", "stream")
     found = store.envelope(key.team_id, response_id)
     if found is None:
         raise _not_found()
-    if query.get("stream", ["false"])[-1] == "true":
-        raise invalid("unsupported_parameter", "stream: a stored response is not streamed again", "stream")
-    return found
-
-
-def _page(items: list[dict[str, Any]], query: dict[str, list[str]]) -> dict[str, Any]:
-    order = query.get("order", ["desc"])[-1]
-    if order not in ("asc", "desc"):
-        raise invalid("invalid_value", "order: must be asc or desc", "order")
-    text = query.get("limit", ["20"])[-1]
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_ITEMS:
-        raise invalid("invalid_value", f"limit: must be from 1 to {MOST_ITEMS}", "limit")
-    if order == "desc":
-        items.reverse()
-    after = query.get("after", [""])[-1]
-    if after:
-        place = next((index for index, item in enumerate(items) if item.get("id") == after), None)
-        if place is None:
-            raise invalid("invalid_value", "after: there is no such item", "after")
-        items = items[place + 1 :]
-    page = items[: int(text)]
-    first, last = (page[0].get("id"), page[-1].get("id")) if page else (None, None)
-    return {"object": "list", "data": page, "first_id": first, "last_id": last, "has_more": len(items) > len(page)}
+    return json.dump(found)
 
 
 def _rest(path: str, prefix: str) -> str:
