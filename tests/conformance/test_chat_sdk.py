@@ -140,6 +140,28 @@ async def test_a_streamed_tool_loop_asynchronously(async_openai: openai.AsyncOpe
     assert last.choices[0].message.content == "Result: sunny\nResult: sunny\nResult: sunny"
 
 
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_a_choice_among_allowed_tools_hides_the_others(
+    openai_sdk: openai.OpenAI, calm: House, mode: Literal["auto", "required"]
+) -> None:
+    named: list[Any] = tools("chat", "first", "second", "third")
+    subset: list[dict[str, object]] = [{"type": "function", "function": {"name": name}} for name in ("second", "third")]
+    answer = openai_sdk.chat.completions.create(
+        model="sim-tools-2",
+        messages=HELLO,
+        tools=named,
+        tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": subset}},
+    )
+    calls = answer.choices[0].message.tool_calls or []
+    assert [call.function.name for call in calls if call.type == "function"] == ["second", "third"]
+    assert [tool["tool_name"] for tool in calm.simulator.runs()[0]["tools"]] == ["second", "third"]
+
+
+def test_one_stop_sequence_may_be_a_bare_string(openai_sdk: openai.OpenAI) -> None:
+    answer = openai_sdk.chat.completions.create(model="sim-echo", messages=HELLO, stop="two th")
+    assert (answer.choices[0].message.content, answer.choices[0].finish_reason) == ("one ", "stop")
+
+
 def test_the_legacy_form_of_calls_makes_its_loop(openai_sdk: openai.OpenAI) -> None:
     functions: list[Any] = [TOOLS[0]["function"]]
     first = openai_sdk.chat.completions.create(model="sim-tool", messages=HELLO, functions=functions)

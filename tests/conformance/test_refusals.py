@@ -45,7 +45,7 @@ ORDER: dict[str, tuple[list[dict[str, Any]], str]] = {
     ),
     "an assistant message after the call": (
         [ASKED, said("assistant", [use("t1")]), said("assistant", "Well"), said("user", [result("t1")])],
-        "messages.",
+        "messages.2: tool_result blocks must come first and answer messages.1",
     ),
     "a result that nobody asked for": (
         [ASKED, said("assistant", [use("t1")]), said("user", [result("t9")])],

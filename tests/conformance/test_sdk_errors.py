@@ -59,7 +59,7 @@ OPENAI = [
     ("sim-error-context_too_large", openai.BadRequestError, "context_length_exceeded"),
     ("no-such-model", openai.NotFoundError, "model_not_found"),
     ("sim-error-rate_limited", openai.RateLimitError, "rate_limit_exceeded"),
-    ("sim-error-internal", openai.InternalServerError, "upstream_error"),
+    ("sim-error-protocol_464", openai.InternalServerError, "upstream_protocol_error"),
     ("sim-error-suspicious", openai.InternalServerError, "no_capacity"),
     ("sim-error-deadline", openai.InternalServerError, "timeout"),
 ]
@@ -67,7 +67,7 @@ ANTHROPIC = [
     ("sim-error-bad_parameter", anthropic.BadRequestError, "invalid_request_error"),
     ("no-such-model", anthropic.NotFoundError, "not_found_error"),
     ("sim-error-rate_limited", anthropic.RateLimitError, "rate_limit_error"),
-    ("sim-error-internal", anthropic.InternalServerError, "api_error"),
+    ("sim-error-protocol_464", anthropic.InternalServerError, "api_error"),
     ("sim-error-suspicious", anthropic.OverloadedError, "overloaded_error"),
     ("sim-error-deadline", anthropic.InternalServerError, "timeout_error"),
 ]

@@ -37,7 +37,7 @@ class House:
         self.database = psycopg.connect(engines["DATABASE_URL"], autocommit=True)
         names = ("alpha", "beta", "gamma")
         self.simulator = Simulator(instance.ready["simulator_url"], {name: f"crsr_sim_{name}" for name in names})
-        self._changed = False
+        self._turned: set[str] = set()
 
     def manage(self, *words: str) -> str:
         """What a management command of this installation printed."""
@@ -51,7 +51,7 @@ class House:
         """Turns knobs as an admin does, and returns once they are in force."""
         for name, value in values.items():
             self.manage("settings", "set", name, json.dumps(value) if not isinstance(value, str) else value)
-        self._changed = True
+        self._turned |= set(values)
         time.sleep(0.5)
 
     def record(self, request_id: str) -> dict[str, Any]:
@@ -76,16 +76,17 @@ class House:
         self.database.execute("DELETE FROM accounts_cooldown")
 
     def reset(self) -> None:
-        """Nothing ordered, nobody resting, settings at their defaults; in force when it returns."""
+        """Nothing ordered, nobody resting, what ``set`` turned at its default; in force when it returns."""
         self.simulator.reset()
         self.forget_rests()
         changed = self.database.execute(
             "UPDATE accounts_account SET state = 'ready', state_reason = '', enabled = true"
             " WHERE state <> 'ready' OR NOT enabled"
         ).rowcount
-        if self._changed:
-            changed += self.database.execute("DELETE FROM core_setting").rowcount
-            self._changed = False
+        if self._turned:
+            delete = "DELETE FROM core_setting WHERE name = ANY(%s)"
+            changed += self.database.execute(delete, [list(self._turned)]).rowcount
+            self._turned.clear()
         if changed:
             self.publish()
 
