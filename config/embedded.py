@@ -28,6 +28,8 @@ from config.tether import Owner, prepare, service_owner
 
 STOP_SECONDS = 20.0
 START_SECONDS = 30.0
+BURIAL_SECONDS = 2.0
+LEFTOVER_SECONDS = 10.0
 USER = DATABASE = "poolgate"
 
 
@@ -86,12 +88,17 @@ class Engine:
             )
 
     def wait(self, seconds: float = START_SECONDS) -> None:
-        """Returns once it answers. Raises ``EngineError`` when it exits or takes too long."""
-        deadline = time.monotonic() + seconds
+        """Returns once it answers. One that exits is started again for ``LEFTOVER_SECONDS``: what is left of a server
+        that was killed may hold its memory that long. Raises ``EngineError`` when it does not come up."""
+        began = time.monotonic()
         while not self.answers():
-            if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            ended = self.process is None or self.process.poll() is not None
+            if waited > seconds or (ended and waited > LEFTOVER_SECONDS):
                 raise EngineError(f"{self.name} did not start; the reason is at the end of {self.log}.")
-            time.sleep(0.02)
+            time.sleep(0.5 if ended else 0.02)
+            if ended:
+                self.start()
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Asks it to stop, and kills it when it does not in time."""
@@ -110,12 +117,16 @@ class Engine:
         """Stops an engine that a killed parent left behind on these files. True when there was one."""
         try:
             process = psutil.Process(int(self.pid_file.read_text().split("\n", 1)[0]))
-            if str(self.directory) not in " ".join(process.cmdline()):
-                return False  # the number belongs to another process by now
-            process.send_signal(self.stop_signal)
-            if not _ends(process, STOP_SECONDS):
-                process.kill()
-                _ends(process, STOP_SECONDS)
+            if process.status() != psutil.STATUS_ZOMBIE:
+                if str(self.directory) not in " ".join(process.cmdline()):
+                    return False  # the number belongs to another process by now
+                process.send_signal(self.stop_signal)
+                if not _ends(process, STOP_SECONDS):
+                    process.kill()
+                    _ends(process, STOP_SECONDS)
+            if not _is_buried(process, BURIAL_SECONDS):
+                # PostgreSQL takes the number of a dead process that nobody buries for a server that runs.
+                self.pid_file.unlink(missing_ok=True)
         except (OSError, ValueError, psutil.NoSuchProcess):
             return False
         return True
@@ -307,6 +318,16 @@ def _ends(process: psutil.Process, seconds: float) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+def _is_buried(process: psutil.Process, seconds: float) -> bool:
+    """Waits until the number of a process that has ended is free again."""
+    deadline = time.monotonic() + seconds
+    while process.is_running():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def free_port(preferred: object = None) -> int:

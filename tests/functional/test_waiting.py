@@ -16,8 +16,10 @@ from tests.plugins.house import House, eventually
 @pytest.fixture(scope="module")
 def _turned_down(house_process: House) -> Iterator[House]:
     house_process.reset()
+    house_process.database.execute("UPDATE accounts_account SET priority = 10 * id")
     house_process.set(keepalive_interval=0.2, first_token_timeout=1.5, idle_timeout=1, max_attempts=2)
     yield house_process
+    house_process.database.execute("UPDATE accounts_account SET priority = 100")
     house_process.reset()
 
 
@@ -72,9 +74,7 @@ def test_a_failure_before_the_first_keepalive_keeps_its_status(brisk_house: Hous
 @pytest.mark.parametrize("path", PATHS)
 def test_another_account_may_still_serve_after_a_keepalive(brisk_house: House, path: str) -> None:
     """The first account says nothing until its time is up; by then keepalives have spent the status line."""
-    order = iter(brisk_house.simulator.keys)
-    brisk_house.simulator.fault(next(order), "usage_exhausted", latency_ms=700)
-    brisk_house.simulator.fault(next(order), "usage_exhausted", latency_ms=700)
+    brisk_house.simulator.fault("alpha", "deadline", latency_ms=700)
     with streaming(brisk_house, path, "sim-slow-700") as stream:
         assert next(stream) == (":", "keepalive")
         assert next(stream.words()) == "lorem "

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,11 +57,36 @@ def test_kill_9_of_the_engine_loses_no_write_that_was_answered(tmp_path: Path, v
 
 
 def test_a_stranger_with_the_orphans_number_is_left_alone(tmp_path: Path, valkey: embedded.Engine) -> None:
-    import os
-
     valkey.directory.mkdir()
     valkey.pid_file.write_text(str(os.getpid()))
     assert valkey.clear_orphan() is False
+
+
+def test_the_number_of_a_dead_engine_that_nobody_buried_stops_no_start(
+    tmp_path: Path, valkey: embedded.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "BURIAL_SECONDS", 0.1)
+    valkey.directory.mkdir()
+    with subprocess.Popen(["true"]) as dead:
+        os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+        valkey.pid_file.write_text(str(dead.pid))
+        assert valkey.clear_orphan() is True
+    assert not valkey.pid_file.exists()
+
+
+def test_an_engine_that_is_kept_from_starting_for_a_moment_is_started_again(
+    tmp_path: Path, valkey: embedded.Engine
+) -> None:
+    valkey.prepare()
+    config = valkey.directory / "valkey.conf"
+    good = config.read_text()
+    config.write_text("nonsense yes\n")
+    valkey.start()
+    assert valkey.process is not None
+    valkey.process.wait(10)
+    config.write_text(good)
+    valkey.wait()
+    assert valkey.answers()
 
 
 def test_nobody_gets_in_without_the_password(tmp_path: Path, valkey: embedded.Engine) -> None:
@@ -69,7 +96,8 @@ def test_nobody_gets_in_without_the_password(tmp_path: Path, valkey: embedded.En
         client.ping()
 
 
-def test_an_engine_that_cannot_start_names_its_log(tmp_path: Path, valkey: embedded.Engine) -> None:
+def test_an_engine_that_cannot_start_names_its_log(valkey: embedded.Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "LEFTOVER_SECONDS", 0.0)
     valkey.prepare()
     (valkey.directory / "valkey.conf").write_text("nonsense yes\n")
     valkey.start()
