@@ -115,6 +115,7 @@ CONSEQUENCES: Mapping[Reason, Consequence] = {
     Reason.EGRESS: Consequence(Next.SWITCH, grain=Grain.EGRESS),
     Reason.BROKEN_TOOL_CALL: _STOP,
     Reason.MISSING_TOOL_CALL: Consequence(Next.SAME),  # a model may obey when it is asked once more
+    Reason.INVALID_OUTPUT: Consequence(Next.SAME),  # it is told what was wrong
     # Ours: another account would meet the same bug.
     Reason.PROTOCOL: _STOP,
     Reason.CLIENT_OUTDATED: _STOP,

@@ -73,6 +73,10 @@ class Settings:
     max_tool_schema_bytes: int = _knob(
         262_144, "Largest sum of all tool schemas as compact JSON.", low=0, high=8 * MIB, unit="bytes", group="Budgets"
     )
+    max_output_schema_bytes: int = _knob(
+        65_536, "Largest schema that an answer is asked to follow, as compact JSON.", low=0, high=262_144,
+        unit="bytes", group="Budgets",
+    )  # fmt: skip
     max_images: int = _knob(
         20, "Most images in one request, history included.", low=0, high=100, unit="images", group="Budgets"
     )

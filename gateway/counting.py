@@ -11,7 +11,7 @@ from typing import Protocol
 
 from core import metrics
 from core.metrics import Rejection
-from gateway import caller, routing
+from gateway import caller, routing, structured
 from gateway.contracts import ErrorReply
 from gateway.exchange import CallerGone, Exchange
 from gateway.registry import Services
@@ -37,6 +37,7 @@ async def serve(exchange: Exchange, role: CountingRole, services: Services) -> N
         body = await exchange.read_body(snapshot.settings.max_body_bytes, snapshot.settings.body_timeout)
         request = role.decode_count(json.parse(body))
         routing.check_name(request.model, key, snapshot)
+        request, _ = await structured.admit(request, key.structured_output, snapshot.settings.max_output_schema_bytes)
         measured = budgets.measure(request)
         budgets.check(measured, snapshot.settings)
         images.verify(request.images())

@@ -65,6 +65,9 @@ ROWS: Mapping[Reason, Row] = {
     Reason.MISSING_TOOL_CALL: Row(
         Kind.UPSTREAM, "upstream_missing_tool_call", "The model did not make the tool call that was required."
     ),
+    Reason.INVALID_OUTPUT: Row(
+        Kind.UPSTREAM, "structured_output_invalid", "The model gave no answer of the form that was asked for."
+    ),
     Reason.INTERNAL: Row(Kind.INTERNAL, "internal_error", "The gateway failed."),
 }
 

@@ -29,6 +29,7 @@ from gateway.gate import Gate
 from gateway.ledger import Entry
 from gateway.registry import Services
 from gateway.routing import Route
+from gateway.structured import Check, Emulation
 from ir.errors import ApiError, Culprit, Fault, Kind, Reason, Stage
 from ir.events import Event
 from ir.limits import Meter
@@ -49,6 +50,7 @@ class Errand(Struct, frozen=True):
     route: Route
     input_tokens: int
     expose_reasoning: bool
+    check: Check | None = None
 
 
 class Turn:
@@ -67,7 +69,9 @@ class Turn:
         self._caller = caller
         self._started = started
         self._run: Run | None = None
+        self._emulation = Emulation(errand.check) if errand.check is not None else None
         self._gate = Gate(errand.request, errand.expose_reasoning)
+        self._committed = False
         self._seen: Counter[tuple[int, Reason]] = Counter()
         self._left: set[int] = set()
         self._bearers: dict[int, str] = {}
@@ -87,9 +91,13 @@ class Turn:
             try:
                 async with aclosing(self._attempt(lease)) as batches:
                     async for batch in batches:
+                        self._committed = True
                         yield batch
                 self._note(lease, began)
                 return
+            except ApiError:  # the answer came, but the caller's schema is beyond checking
+                self._note(lease, began)
+                raise
             except Fault as failed:
                 fault = await self._suffer(failed, lease, began)
                 move = self._next(fault, lease)
@@ -120,24 +128,32 @@ class Turn:
 
     async def _attempt(self, lease: Lease) -> AsyncGenerator[Sequence[Event], None]:
         """One try on one account. Raises ``Fault``; closes its run on every way out."""
-        self._gate = Gate(self._request, self._expose_reasoning)
+        emulation = self._emulation
+        request = emulation.ask(self._request) if emulation is not None else self._request
+        self._gate = Gate(request, self._expose_reasoning, hold=emulation is not None)
         limit = self._request.max_output_tokens or self._route.model.max_output_tokens
         meter = Meter(self._request.stop, limit, self._input_tokens)
         target = self._target(lease.account, await self._bearer(lease.account))
         upstream = self._services.upstreams[lease.account.transport]
         attempt_id = f"{self._entry.record.request_id}-{len(self._entry.record.attempts)}"
-        run = await upstream.open(self._request, target, self._clocks(), attempt_id)
+        run = await upstream.open(request, target, self._clocks(), attempt_id)
         self._run = run
         try:
             async for events in run:
                 ready = self._gate.see(meter.see(events))
                 if ready:
-                    yield ready
+                    yield ready if emulation is None else await self._settle(emulation, ready)
                 if meter.done:
                     return
             raise Fault(Reason.CUT, Stage.CONTENT if self._gate.opened else Stage.PREAMBLE)
         finally:
             await run.close()
+
+    async def _settle(self, emulation: Emulation, answer: Sequence[Event]) -> Sequence[Event]:
+        try:
+            return await emulation.settle(answer)
+        finally:
+            self._entry.record.structured = emulation.outcome
 
     async def _bearer(self, account: AccountView) -> str:
         """The account's token; a fresh one when the last was refused in this turn."""
@@ -194,12 +210,12 @@ class Turn:
             return 0.0  # the account goes unmarked this time; the request's own fate does not hang on it
 
     def _next(self, fault: Fault, lease: Lease) -> Next:
-        if self._gate.opened:
+        if self._committed:
             return Next.STOP
         consequence = CONSEQUENCES[fault.reason]
         move = consequence.next
         if move is Next.SAME:
-            again = self._seen[lease.account.id, fault.reason] > 1
+            again = self._times(fault.reason, lease if consequence.then is Next.SWITCH else None) > 1
             move = consequence.then if again else Next.SAME
         if move is Next.SWITCH and not self._may_switch(fault.reason, consequence.switches):
             return Next.STOP
@@ -210,6 +226,12 @@ class Turn:
         if len(self._left) + 1 >= self._settings.max_attempts:
             return False
         return most is None or sum(seen == reason for _, seen in self._seen) <= most
+
+    def _times(self, reason: Reason, lease: Lease | None) -> int:
+        """How often it went wrong this way: on one account, or on all where another would be no better."""
+        if lease is not None:
+            return self._seen[lease.account.id, reason]
+        return sum(times for (_, seen), times in self._seen.items() if seen is reason)
 
     def _note(self, lease: Lease, began: float, fault: Fault | None = None, rest: float = 0.0) -> None:
         record = self._entry.record

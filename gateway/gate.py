@@ -15,11 +15,14 @@ from ir.request import Request
 
 
 class Gate:
-    """For one attempt. ``see`` gives the events that may go out now; ``opened`` is the commit point."""
+    """For one attempt. ``see`` gives the events that may go out now; ``opened`` is the commit point.
 
-    def __init__(self, request: Request, expose_reasoning: bool) -> None:
+    ``hold``: the answer is wanted whole, also where the caller is streamed to.
+    """
+
+    def __init__(self, request: Request, expose_reasoning: bool, hold: bool = False) -> None:
         self.opened = False
-        self._whole = not request.stream
+        self._whole = hold or not request.stream
         self._demands_call = request.tool_choice.demands_call
         self._expose_reasoning = expose_reasoning
         self._held: list[Event] = []

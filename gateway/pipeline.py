@@ -20,7 +20,7 @@ from msgspec import structs
 from accounts.leases import Caller
 from core import encryption, metrics
 from core.metrics import Rejection
-from gateway import caller, continuity, routing
+from gateway import caller, continuity, routing, structured
 from gateway.answer import Answer
 from gateway.continuity import Keep
 from gateway.contracts import ResponseMeta, ServerRole
@@ -100,6 +100,7 @@ async def _prepare(
     body = await continuity.recall(role, json.parse(raw), key)
     request = role.decode_request(body)
     record.model, record.stream = routing.served_name(request.model, key, snapshot), request.stream
+    request, check = await structured.admit(request, key.structured_output, settings.max_output_schema_bytes)
     measured = budgets.measure(request)
     _describe(request, measured, record)
     route = routing.resolve(request, key, snapshot)
@@ -119,7 +120,7 @@ async def _prepare(
     by_key = settings.expose_thinking if key.expose_thinking is None else key.expose_thinking
     expose = by_key if role.REASONING_BY_KEY else request.thinking.visible
     keep = continuity.keeper(role, body, request, key, settings.conversation_ttl)
-    return Errand(request, route, input_tokens, expose), keep
+    return Errand(request, route, input_tokens, expose, check), keep
 
 
 def _clamp(request: Request, route: Route) -> Request:

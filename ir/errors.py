@@ -71,6 +71,7 @@ class Reason(StrEnum):
     CLIENT_OUTDATED = "client_outdated"
     BROKEN_TOOL_CALL = "broken_tool_call"
     MISSING_TOOL_CALL = "missing_tool_call"
+    INVALID_OUTPUT = "invalid_output"
     INTERNAL = "internal"
 
 
@@ -105,6 +106,7 @@ CULPRITS: Mapping[Reason, Culprit] = {
     Reason.CLIENT_OUTDATED: Culprit.GATEWAY,
     Reason.BROKEN_TOOL_CALL: Culprit.UPSTREAM,
     Reason.MISSING_TOOL_CALL: Culprit.UPSTREAM,
+    Reason.INVALID_OUTPUT: Culprit.UPSTREAM,
     Reason.INTERNAL: Culprit.GATEWAY,
 }
 

@@ -141,6 +141,19 @@ class Thinking(Struct, frozen=True):
     signed: bool = False
 
 
+class OutputFormat(Struct, frozen=True):
+    """JSON as the whole answer. ``schema`` is a JSON Schema, None: any object will do.
+
+    ``param`` is the caller's field that asked for it, as errors name it.
+    """
+
+    param: str
+    schema: Mapping[str, Any] | None = None
+    name: str = ""
+    description: str = ""
+    strict: bool | None = None
+
+
 class Request(Struct, frozen=True):
     """One turn. ``ignored`` names accepted fields without effect; ``legacy_functions`` is Chat's old form of calls.
 
@@ -160,6 +173,7 @@ class Request(Struct, frozen=True):
     top_p: float | None = None
     top_k: int | None = None
     thinking: Thinking = Thinking()
+    output_format: OutputFormat | None = None
     stream: bool = False
     include_usage: bool = False
     legacy_functions: bool = False

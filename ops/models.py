@@ -63,6 +63,7 @@ class RequestRecord(models.Model):
     cache_write_tokens = models.PositiveBigIntegerField(null=True)
     reasoning_tokens = models.PositiveBigIntegerField(null=True)
     usage_source = models.CharField(max_length=16, blank=True)
+    structured = models.CharField(max_length=16, blank=True)
     attempts = models.JSONField(default=list)
 
     class Meta:

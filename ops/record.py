@@ -23,6 +23,15 @@ class Outcome(StrEnum):
     LOST = "lost"  # the process vanished
 
 
+class Structured(StrEnum):
+    """What became of an answer that was to be JSON of some form."""
+
+    VALID = "valid"
+    MENDED = "mended"  # at the second try
+    INVALID = "invalid"
+    UNCHECKED = "unchecked"  # a tool call, cut short, or no answer at all
+
+
 class Attempt(Struct, frozen=True, omit_defaults=True):
     """One try on one account. ``reason`` "" means it served; ``at_ms`` counts from the request's start."""
 
@@ -87,6 +96,7 @@ class Record(Struct, omit_defaults=True, kw_only=True):
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     usage_source: str = ""
+    structured: str = ""  # "" when no form was asked for
     attempts: tuple[Attempt, ...] = ()
 
 

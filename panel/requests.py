@@ -92,6 +92,7 @@ def _describe(line: queries.Line, is_owner: bool) -> list[tuple[str, list[tuple[
         ("Culprit", words(record.culprit) or UNKNOWN),
         ("Stage", words(record.stage) or UNKNOWN),
         ("Finish", words(record.finish) or UNKNOWN),
+        ("Answer as JSON", words(record.structured) or UNKNOWN),
         ("Output had begun", "yes" if record.committed else "no"),
     ]
     if is_owner:

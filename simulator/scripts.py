@@ -196,6 +196,14 @@ def json_text(_: Prompt, __: str) -> Script:
         yield Text(piece)
 
 
+def json_late(prompt: Prompt, name: str) -> Script:
+    """Obeys only when it is told what was wrong."""
+    if "earlier answer was not accepted" in prompt.system:
+        yield from json_text(prompt, name)
+    else:
+        yield Text("Of course! Here is the JSON.")
+
+
 def markup(_: Prompt, __: str) -> Script:
     yield from (Text(one) for one in MARKUP)
 
@@ -238,6 +246,7 @@ SCRIPTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
         (r"sim-gzip", gzip),
         (r"sim-unknown", unknown),
         (r"sim-json", json_text),
+        (r"sim-json-late", json_late),
         (r"sim-markup", markup),
         (rf"sim-error-((?:{_CAUSE})(?:-after-\d+)?)", error),
     )

@@ -15,6 +15,7 @@ from ir.request import (
     Content,
     Image,
     Message,
+    OutputFormat,
     Reasoning,
     Request,
     Text,
@@ -94,6 +95,12 @@ def histories(draw: st.DrawFn, reasoning: bool = True) -> tuple[Message, ...]:
         reply = draw(assistant_messages(lambda: f"call_{next(counter)}", reasoning))
         messages.extend([reply, draw(user_messages(reply))])
     return tuple(messages)
+
+
+def output_formats(param: str) -> st.SearchStrategy[OutputFormat]:
+    """What OpenAI's protocols can say of a form."""
+    described = st.builds(OutputFormat, st.just(param), schemas, names, st.just("") | texts, st.none() | st.booleans())
+    return st.just(OutputFormat(param)) | described
 
 
 @st.composite

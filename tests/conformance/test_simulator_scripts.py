@@ -300,6 +300,10 @@ async def test_unknown_fields_and_members_surround_the_text(client: rpc.Client) 
     assert any(order.WhichOneof("message") is None for order in orders)
 
 
+async def test_late_json_comes_once_it_was_asked_for_again(client: rpc.Client) -> None:
+    assert not (await _run(client, "sim-json-late")).text.startswith("{")
+
+
 async def test_json_and_markup_arrive_as_text(client: rpc.Client) -> None:
     assert json.loads((await _run(client, "sim-json")).text)["answer"] == 42
     markup = await _run(client, "sim-markup")

@@ -46,7 +46,8 @@ def chat_requests(draw: st.DrawFn) -> Request:
     if draw(st.booleans()) and request.tools:
         choice = ToolChoice(ToolMode.ALLOWED, (request.tools[0].name,), forced=draw(st.booleans()))
     messages = tuple(Message(item.role, tuple(map(_sayable, item.content))) for item in request.messages)
-    return replace(request, messages=messages, tool_choice=choice, thinking=draw(efforts))
+    form = draw(st.none() | strategies.output_formats("response_format.type"))
+    return replace(request, messages=messages, tool_choice=choice, thinking=draw(efforts), output_format=form)
 
 
 def _sayable(part: Content) -> Content:

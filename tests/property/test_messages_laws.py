@@ -16,7 +16,7 @@ from ir.errors import ApiError, Fault, Kind, Reason
 from ir.events import Event, Finish, FinishReason, PartKind
 from ir.grammar import Checker, check
 from ir.history import check_pairs, merge
-from ir.request import Message, Reasoning, Request, Text, Thinking, ToolCall
+from ir.request import Message, OutputFormat, Reasoning, Request, Text, Thinking, ToolCall
 from ir.response import Response, fold
 from tests import strategies
 
@@ -35,7 +35,9 @@ def messages_requests(draw: st.DrawFn) -> Request:
     request = draw(strategies.requests())
     limit = draw(st.integers(4096, 10**6))
     top_k = draw(st.none() | st.integers(0, 100))
-    return replace(request, thinking=draw(thinkings), max_output_tokens=limit, top_k=top_k)
+    forms = st.builds(OutputFormat, st.just("output_config.format"), strategies.schemas)
+    form = draw(st.none() | forms)
+    return replace(request, thinking=draw(thinkings), max_output_tokens=limit, top_k=top_k, output_format=form)
 
 
 def sayable(request: Request) -> Request:

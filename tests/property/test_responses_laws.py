@@ -54,7 +54,9 @@ def responses_requests(draw: st.DrawFn) -> Request:
         choice = ToolChoice(ToolMode.ALLOWED, (request.tools[0].name,), forced=draw(st.booleans()))
     messages = tuple(Message(item.role, tuple(map(_sayable, item.content))) for item in request.messages)
     tools = tuple(replace(tool, strict=bool(tool.strict)) for tool in request.tools)
-    return replace(request, messages=messages, tools=tools, tool_choice=choice, thinking=draw(efforts), stop=())
+    form = draw(st.none() | strategies.output_formats("text.format.type"))
+    said = replace(request, messages=messages, tools=tools, tool_choice=choice, thinking=draw(efforts), stop=())
+    return replace(said, output_format=form)
 
 
 def _sayable(part: Content) -> Content:

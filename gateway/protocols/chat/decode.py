@@ -14,6 +14,7 @@ from gateway.protocols.openai import fields
 from gateway.protocols.openai.options import (
     decode_effort,
     decode_flag,
+    decode_format,
     decode_model,
     decode_number,
     decode_session,
@@ -76,6 +77,7 @@ def decode_request(body: object) -> Request:
         temperature=decode_number(body, "temperature", 2),
         top_p=decode_number(body, "top_p", 1),
         thinking=decode_effort(body.get("reasoning_effort"), "reasoning_effort"),
+        output_format=decode_format(body.get("response_format"), "response_format", "json_schema"),
         stream=decode_flag(body, "stream") or False,
         include_usage=_include_usage(body.get("stream_options")),
         legacy_functions=toolbox.legacy,
@@ -95,11 +97,6 @@ def _refuse(body: JsonObject) -> None:
     modalities = body.get("modalities")
     if modalities is not None and fields.array(modalities, "modalities") != ["text"]:
         raise unsupported("modalities", "only text output is available")
-    response_format = body.get("response_format")
-    if response_format is not None and fields.mapping(response_format, "response_format").get("type") != "text":
-        raise invalid(
-            "unsupported_response_format", "response_format.type: only text is supported", "response_format.type"
-        )
 
 
 def _without_effect(body: JsonObject) -> list[str]:

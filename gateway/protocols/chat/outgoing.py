@@ -13,12 +13,13 @@ from typing import Any
 
 from gateway.contracts import JsonObject
 from gateway.protocols.chat.decode import MAX_STOPS
-from gateway.protocols.openai.options import encode_effort
+from gateway.protocols.openai.options import encode_effort, encode_format
 from gateway.wire.json import dump
 from ir.request import (
     Content,
     Image,
     Message,
+    OutputFormat,
     Reasoning,
     Request,
     Text,
@@ -42,9 +43,17 @@ def encode_request(request: Request, model: str) -> bytes:
     _put(body, "temperature", request.temperature)
     _put(body, "top_p", request.top_p)
     _put(body, "reasoning_effort", encode_effort(request.thinking))
+    _put(body, "response_format", _format(request.output_format))
     body["stream"] = True
     body["stream_options"] = {"include_usage": True}
     return dump(body)
+
+
+def _format(form: OutputFormat | None) -> JsonObject | None:
+    if form is None or form.schema is None:
+        return None if form is None else encode_format(form)
+    schema = encode_format(form)
+    return {"type": schema.pop("type"), "json_schema": schema}
 
 
 def _put(body: JsonObject, name: str, value: object) -> None:

@@ -21,11 +21,13 @@ from gateway.protocols.messages.fields import (
 )
 from gateway.protocols.messages.history import decode_messages, decode_texts
 from gateway.protocols.messages.tools import decode_choice, decode_tools
+from gateway.wire.json import is_writable
 from ir.errors import ApiError, Kind, invalid
 from ir.ignored import list_ignored
-from ir.request import Request, Thinking
+from ir.request import OutputFormat, Request, Thinking
 
 MIN_BUDGET = 1024
+FORMAT = "output_config.format"
 _NO_LIMIT = 2**31
 
 _KNOWN = frozenset(
@@ -36,6 +38,7 @@ _KNOWN = frozenset(
         "metadata",
         "model",
         "output_config",
+        "output_format",
         "stop_sequences",
         "stream",
         "system",
@@ -80,6 +83,7 @@ def decode_request(body: object) -> Request:
         top_p=take_share(body.get("top_p"), "top_p"),
         top_k=None if top_k is None else take_count(top_k, "top_k", 0),
         thinking=thinking,
+        output_format=_decode_format(body),
         stream=bool(take_flag(body.get("stream"), "stream")),
         session=_decode_session(body.get("metadata")),
         ignored=list_ignored([*ignored, *offer.ignored, *history.ignored]),
@@ -105,8 +109,6 @@ def _refuse_server_side(body: dict[str, Any]) -> None:
         raise refuse("mcp_servers", "servers cannot be called from here", "unsupported_parameter")
     if body.get("container") is not None:
         raise refuse("container", "containers are not supported", "unsupported_parameter")
-    if body.get("output_format") is not None:
-        raise refuse("output_format", "only plain text output is supported", "unsupported_response_format")
 
 
 def _decode_max_tokens(value: object) -> int:
@@ -134,12 +136,27 @@ def _decode_session(value: object) -> str:
     return "" if user is None else take_text(user, "metadata.user_id")
 
 
+def _decode_format(body: dict[str, Any]) -> OutputFormat | None:
+    """``output_config.format``, or the older ``output_format`` of the beta."""
+    config = body.get("output_config")
+    value, path = (None if config is None else take_object(config, "output_config").get("format")), FORMAT
+    if value is None:
+        value, path = body.get("output_format"), "output_format"
+    if value is None:
+        return None
+    form = take_object(value, path)
+    if form.get("type") != "json_schema":
+        raise refuse(f"{path}.type", "must be json_schema", "unsupported_response_format")
+    schema = take_object(form.get("schema"), f"{path}.schema")
+    if not is_writable(schema):
+        raise refuse(f"{path}.schema", "is nested too deep", "invalid_value")
+    return OutputFormat(path, schema)
+
+
 def _decode_effort(value: object, ignored: list[str]) -> str | None:
     if value is None:
         return None
     config = take_object(value, "output_config")
-    if config.get("format") is not None:
-        raise refuse("output_config.format", "only plain text output is supported", "unsupported_response_format")
     if config.get("effort") is None:
         return None
     effort = _EFFORTS.get(take_text(config["effort"], "output_config.effort"))

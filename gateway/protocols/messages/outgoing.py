@@ -55,6 +55,10 @@ def encode_request(request: Request, model: str) -> bytes:
     if request.stop:
         body["stop_sequences"] = request.stop
     _add_thinking(body, request)
+    if request.output_format is not None:
+        schema = request.output_format.schema
+        schema = {"type": "object"} if schema is None else schema
+        body.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": schema}
     return dump(body)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gateway.contracts import JsonObject
 from gateway.protocols.openai import fields
+from gateway.wire.json import is_writable
 from ir.errors import ApiError, invalid
-from ir.request import Thinking
+from ir.request import OutputFormat, Thinking
 
 EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
@@ -53,6 +54,44 @@ def encode_effort(thinking: Thinking) -> str | None:
     if thinking.budget_tokens < 4096:
         return "low"
     return "medium" if thinking.budget_tokens < 16384 else "high"
+
+
+def decode_format(value: object, path: str, inside: str = "") -> OutputFormat | None:
+    """The form of the answer; None for plain text. ``inside``: the field that holds what belongs to the schema."""
+    form = {"type": "text"} if value is None else fields.mapping(value, path)
+    param = f"{path}.type"
+    match form.get("type"):
+        case "text":
+            return None
+        case "json_object":
+            return OutputFormat(param)
+        case "json_schema":
+            where = f"{path}.{inside}" if inside else path
+            return _decode_schema(fields.mapping(form.get(inside), where) if inside else form, where, param)
+    raise invalid("unsupported_response_format", f"{param}: must be text, json_object or json_schema", param)
+
+
+def _decode_schema(form: JsonObject, path: str, param: str) -> OutputFormat:
+    schema, strict, description = form.get("schema"), form.get("strict"), form.get("description")
+    if not is_writable(schema):
+        raise invalid("invalid_value", f"{path}.schema: is nested too deep", f"{path}.schema")
+    return OutputFormat(
+        param,
+        schema={} if schema is None else fields.mapping(schema, f"{path}.schema"),
+        name=fields.text(form.get("name"), f"{path}.name"),
+        description="" if description is None else fields.text(description, f"{path}.description"),
+        strict=None if strict is None else fields.boolean(strict, f"{path}.strict"),
+    )
+
+
+def encode_format(form: OutputFormat) -> JsonObject:
+    """A form in Responses' notation; what belongs to a schema stands beside its type."""
+    if form.schema is None:
+        return {"type": "json_object"}
+    body = {"type": "json_schema", "name": form.name or "answer", "schema": form.schema}
+    if form.description:
+        body["description"] = form.description
+    return body if form.strict is None else {**body, "strict": form.strict}
 
 
 def decode_session(body: JsonObject) -> str:

@@ -60,6 +60,7 @@ def summary_request(request: Request) -> Request:
         tool_choice=ToolChoice(ToolMode.NONE),
         parallel_tool_calls=None,
         max_output_tokens=None,
+        output_format=None,
         thinking=Thinking(enabled=request.thinking.enabled, effort=request.thinking.effort),
         store=False,
         echo={**request.echo, "store": False},

@@ -16,6 +16,7 @@ from gateway.protocols.openai import fields
 from gateway.protocols.openai.options import (
     decode_effort,
     decode_flag,
+    decode_format,
     decode_model,
     decode_number,
     decode_session,
@@ -29,7 +30,7 @@ from gateway.protocols.responses.tools import decode_tools
 from gateway.wire.json import is_writable
 from ir.errors import invalid
 from ir.ignored import list_ignored
-from ir.request import Request, Thinking
+from ir.request import OutputFormat, Request, Thinking
 
 SUMMARIES = ("auto", "concise", "detailed")
 OPAQUE = "reasoning.encrypted_content"
@@ -117,6 +118,7 @@ def decode_request(body: object) -> Request:
         temperature=decode_number(body, "temperature", 2),
         top_p=decode_number(body, "top_p", 1),
         thinking=replace(thinking, signed=included),
+        output_format=_output_format(body),
         stream=decode_flag(body, "stream") or False,
         session=decode_session(body),
         store=decode_flag(body, "store") is not False,
@@ -142,15 +144,11 @@ def _refuse(body: JsonObject) -> None:
         raise unsupported("top_logprobs", "log probabilities are not available")
     if body.get("previous_response_id") is not None and not isinstance(body, Expanded):
         raise previous_not_found(fields.text(body["previous_response_id"], "previous_response_id"))
-    _refuse_format(body)
 
 
-def _refuse_format(body: JsonObject) -> None:
-    """Structured output that no upstream here promises."""
+def _output_format(body: JsonObject) -> OutputFormat | None:
     text = body.get("text")
-    form = None if text is None else fields.mapping(text, "text").get("format")
-    if form is not None and fields.mapping(form, "text.format").get("type") != "text":
-        raise invalid("unsupported_response_format", "text.format.type: only text is supported", "text.format.type")
+    return decode_format(None if text is None else fields.mapping(text, "text").get("format"), "text.format")
 
 
 def _items(body: JsonObject) -> list[tuple[str, JsonObject]]:

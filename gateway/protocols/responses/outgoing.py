@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.contracts import JsonObject
-from gateway.protocols.openai.options import encode_effort
+from gateway.protocols.openai.options import encode_effort, encode_format
 from gateway.wire.json import dump
 from ir.request import (
     Content,
@@ -42,6 +42,8 @@ def encode_request(request: Request, model: str) -> bytes:
     _put(body, "temperature", request.temperature)
     _put(body, "top_p", request.top_p)
     _put(body, "reasoning", _reasoning(request.thinking))
+    if request.output_format is not None:
+        body["text"] = {"format": encode_format(request.output_format)}
     return dump({**body, "store": False, "stream": True})
 
 

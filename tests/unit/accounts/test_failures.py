@@ -75,8 +75,9 @@ def test_without_a_believable_hint_the_tables_own_time_counts(hint: float | None
     assert measured.seconds == 15 * 60
 
 
-def test_a_missing_call_is_asked_for_once_more_on_the_same_account() -> None:
-    consequence = CONSEQUENCES[Reason.MISSING_TOOL_CALL]
+@pytest.mark.parametrize("reason", [Reason.MISSING_TOOL_CALL, Reason.INVALID_OUTPUT])
+def test_what_a_model_did_not_give_is_asked_for_once_more_on_the_same_account(reason: Reason) -> None:
+    consequence = CONSEQUENCES[reason]
     assert (consequence.next, consequence.then) == (Next.SAME, Next.STOP)
 
 

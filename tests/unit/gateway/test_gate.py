@@ -34,6 +34,12 @@ def test_hidden_thinking_commits_to_nothing_and_shown_thinking_does() -> None:
         assert gate.opened is exposed
 
 
+def test_a_stream_whose_answer_is_to_be_checked_is_held_to_its_end() -> None:
+    gate = Gate(request(), False, hold=True)
+    assert gate.see([START, *part(PartKind.TEXT)]) == ()
+    assert list(gate.see([STOP])) == [START, *part(PartKind.TEXT), STOP]
+
+
 def test_an_answer_that_is_not_streamed_is_held_to_its_end() -> None:
     gate = Gate(request(stream=False), False)
     assert gate.see([START, *part(PartKind.TEXT)]) == ()

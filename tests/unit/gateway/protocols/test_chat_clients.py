@@ -19,7 +19,6 @@ CHAT = sorted(
 NO_PARAMETERS = {"type": "object", "properties": {}}
 REFUSED = {
     "openai-python-chat-audio-file": ("unsupported_content_type", "messages[0].content[0].type"),
-    "openai-python-chat-parse": ("unsupported_response_format", "response_format.type"),
 }
 
 
@@ -41,6 +40,15 @@ def test_a_real_body_is_accepted_and_goes_on_to_an_upstream(name: str) -> None:
     schemas = [entry["function"].get("parameters", NO_PARAMETERS) for entry in body.get("tools", ())]
     assert [tool.schema for tool in request.tools] == schemas
     assert server.decode_request(orjson.loads(client.encode_request(request, "m"))).messages == request.messages
+
+
+def test_the_form_that_parse_asks_for_is_decoded_and_goes_on_to_an_upstream() -> None:
+    wanted = load("openai-python-chat-parse")["response_format"]
+    request = server.decode_request(load("openai-python-chat-parse"))
+    assert request.output_format is not None
+    assert request.output_format.param == "response_format.type"
+    assert request.output_format.schema == wanted["json_schema"]["schema"]
+    assert orjson.loads(client.encode_request(request, "m"))["response_format"] == wanted
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.protocols.messages.server import decode_request
 from ir.errors import ApiError, Kind
-from ir.request import Message, Request, Text, Thinking, Tool, ToolChoice, ToolMode
+from ir.request import Message, OutputFormat, Request, Text, Thinking, Tool, ToolChoice, ToolMode
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER = {"name": "get_weather", "description": "Weather", "input_schema": SCHEMA}
@@ -66,6 +66,17 @@ def test_every_field_that_can_be_carried_is_carried() -> None:
         stream=True,
         session="session-1",
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"output_config": {"format": {"type": "json_schema", "schema": {"type": "array"}}}}, "output_config.format"),
+        ({"output_format": {"type": "json_schema", "schema": {"type": "array"}}}, "output_format"),
+    ],
+)
+def test_the_form_of_the_answer_stands_in_either_field(fields: dict[str, Any], param: str) -> None:
+    assert decode_request(body(**fields)).output_format == OutputFormat(param, {"type": "array"})
 
 
 def test_null_is_the_same_as_absent() -> None:
@@ -150,8 +161,9 @@ def test_a_thread_is_refused_with_the_details_that_make_the_sdk_send_the_whole_h
     [
         ({"mcp_servers": [{"type": "url", "url": "http://x", "name": "m"}]}, "unsupported_parameter"),
         ({"container": "c1"}, "unsupported_parameter"),
-        ({"output_config": {"format": {"type": "json_schema", "schema": {}}}}, "unsupported_response_format"),
-        ({"output_format": {"type": "json_schema", "schema": {}}}, "unsupported_response_format"),
+        ({"output_config": {"format": {"type": "json_object"}}}, "unsupported_response_format"),
+        ({"output_format": {"type": "text"}}, "unsupported_response_format"),
+        ({"output_format": {"type": "json_schema"}}, "invalid_type"),
     ],
 )
 def test_what_only_anthropic_can_do_is_refused(fields: dict[str, Any], code: str) -> None:

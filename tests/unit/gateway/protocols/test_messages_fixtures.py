@@ -20,7 +20,6 @@ REFUSED = {
     "anthropic-python-server-tools-mcp": ("unsupported_parameter", "mcp_servers"),
     "anthropic-python-tool-runner-thread-continue": ("thread_unsupported_request", "thread"),
     "anthropic-python-tool-runner-thread-create": ("thread_unsupported_request", "thread"),
-    "claude-code-tui-title": ("unsupported_response_format", "output_config.format"),
     "claude-code-web-search-subrequest": ("unsupported_tool_type", "tools.0"),
 }
 
@@ -90,6 +89,13 @@ def test_claude_codes_image_in_a_result_is_kept_and_its_document_noted() -> None
     assert isinstance(image, ToolResult)
     assert isinstance(image.content[0], Image)
     assert decode("claude-code-tool-result-document-pdf").ignored == ("context_management", "tool_result.document")
+
+
+def test_claude_codes_title_asks_for_a_form() -> None:
+    form = decode("claude-code-tui-title").output_format
+    assert form is not None
+    assert form.param == "output_config.format"
+    assert form.schema == load("claude-code-tui-title")["body"]["output_config"]["format"]["schema"]
 
 
 def test_parallel_results_stay_in_one_message() -> None:

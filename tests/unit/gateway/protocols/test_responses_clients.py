@@ -23,7 +23,6 @@ REFUSED = {
     # A subset of nothing but a hosted tool: design, "hosted alone, or forced by tool_choice".
     "openai-python-responses-builtin-tools": ("unsupported_tool_type", "tool_choice.tools"),
     "openai-python-responses-after-compact": ("invalid_compaction", "input[1].encrypted_content"),
-    "codex-output-schema": ("unsupported_response_format", "text.format.type"),
     # Frames of a WebSocket, which is answered 426 before any of them is sent.
     "codex-ws-prewarm": ("unsupported_parameter", "generate"),
     "codex-ws-continue": ("previous_response_not_found", "previous_response_id"),
@@ -66,6 +65,14 @@ def test_a_real_body_is_accepted_and_goes_on_to_an_upstream(name: str) -> None:
 
 def _compact_names() -> list[str]:
     return [name for name in BODIES if BODIES[name]["path"] == COMPACT]
+
+
+def test_codexs_output_schema_is_decoded_and_goes_on_to_an_upstream() -> None:
+    wanted = load("codex-output-schema")["text"]["format"]
+    request = server.decode_request(load("codex-output-schema"))
+    assert request.output_format is not None
+    assert (request.output_format.param, request.output_format.schema) == ("text.format.type", wanted["schema"])
+    assert orjson.loads(client.encode_request(request, "m"))["text"] == {"format": wanted}
 
 
 @pytest.mark.parametrize("name", REFUSED)
