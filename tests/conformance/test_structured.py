@@ -178,6 +178,23 @@ def test_openais_parse_of_an_answer_of_another_form_is_an_error(openai_forms: op
     assert caught.value.code == "structured_output_invalid"
 
 
+def test_openais_responses_parse_gets_its_model_and_the_answer_repeats_the_form(openai_forms: openai.OpenAI) -> None:
+    answer = openai_forms.responses.parse(
+        model="gpt-5.2", input='SAYTEXT {"city": "Oslo", "degrees": 7} END', text_format=City
+    )
+
+    assert answer.output_parsed == City(city="Oslo", degrees=7)
+    assert answer.text is not None
+    assert answer.text.format is not None
+    assert answer.text.format.type == "json_schema"
+
+
+def test_responses_refuses_a_form_by_name(openai_sdk: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        openai_sdk.responses.parse(model="sim-json", input="Hi", text_format=City)
+    assert (caught.value.code, caught.value.param) == ("unsupported_response_format", "text.format.type")
+
+
 def test_anthropics_parse_gets_its_model(anthropic_forms: anthropic.Anthropic) -> None:
     answer = anthropic_forms.messages.parse(
         model="claude-sonnet-4.6",
