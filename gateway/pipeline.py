@@ -100,6 +100,8 @@ async def _prepare(
     body = await continuity.recall(role, json.parse(raw), key)
     request = role.decode_request(body)
     record.model, record.stream = routing.served_name(request.model, key, snapshot), request.stream
+    if request.dropped_tools and not key.drop_hosted_tools:
+        raise _refuse_hosted(request.dropped_tools[0])
     request, check = await structured.admit(request, key.structured_output, settings.max_output_schema_bytes)
     measured = budgets.measure(request)
     _describe(request, measured, record)
@@ -121,6 +123,10 @@ async def _prepare(
     expose = by_key if role.REASONING_BY_KEY else request.thinking.visible
     keep = continuity.keeper(role, body, request, key, settings.conversation_ttl)
     return Errand(request, route, input_tokens, expose, check), keep
+
+
+def _refuse_hosted(path: str) -> ApiError:
+    return invalid("unsupported_tool_type", f"{path}: this API key refuses tools that run at the vendor", path)
 
 
 def _clamp(request: Request, route: Route) -> Request:

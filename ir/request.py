@@ -155,7 +155,8 @@ class OutputFormat(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """One turn. ``ignored`` names accepted fields without effect; ``legacy_functions`` is Chat's old form of calls.
+    """One turn. ``ignored`` names accepted fields without effect; ``legacy_functions`` is Chat's old form of calls;
+    ``dropped_tools`` holds the paths of tools that only the vendor could run (they are among the ignored, too).
 
     ``store``: the caller wants the answer kept, to refer to it. ``compaction``: the answer is a summary that goes back
     as one opaque item. ``echo`` holds what the answer repeats of the request, in the caller's protocol.
@@ -181,6 +182,7 @@ class Request(Struct, frozen=True):
     store: bool = False
     compaction: bool = False
     echo: Mapping[str, Any] = {}
+    dropped_tools: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
     def images(self) -> tuple[Image, ...]:

@@ -82,6 +82,7 @@ def decode_request(body: object) -> Request:
         include_usage=_include_usage(body.get("stream_options")),
         legacy_functions=toolbox.legacy,
         session=decode_session(body),
+        dropped_tools=toolbox.dropped,
         ignored=list_ignored([*_without_effect(body), *toolbox.dropped, *_prefill(conversation)]),
     )
 

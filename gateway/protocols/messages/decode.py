@@ -86,6 +86,7 @@ def decode_request(body: object) -> Request:
         output_format=_decode_format(body),
         stream=bool(take_flag(body.get("stream"), "stream")),
         session=_decode_session(body.get("metadata")),
+        dropped_tools=offer.ignored,
         ignored=list_ignored([*ignored, *offer.ignored, *history.ignored]),
     )
 

@@ -123,6 +123,7 @@ def decode_request(body: object) -> Request:
         session=decode_session(body),
         store=decode_flag(body, "store") is not False,
         echo=_echo(body),
+        dropped_tools=offer.dropped,
         ignored=list_ignored(
             chain(_without_effect(body), unmet, unused, offer.dropped, choice.dropped, history.ignored)
         ),

@@ -247,3 +247,36 @@ def test_the_command_leaves_no_team_behind_when_the_key_is_refused() -> None:
     with pytest.raises(CommandError, match="name:"):
         call_command("issue_key", "--team", "Green", "--name", "", "--create-team")
     assert not Team.objects.exists()
+
+
+def test_keys_are_listed_edited_and_revoked_from_the_command_line(
+    team: Team, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row, text = verbs.issue_key(team, "laptop")
+    call_command("keys", "edit", row.public_id, "--models", "gpt-*, claude-*", "--fallback-model", "gpt-5.2")
+    call_command("keys", "edit", row.public_id, "--structured-output", "emulate", "--drop-hosted-tools", "no")
+    call_command("keys", "edit", row.public_id, "--expose-thinking", "yes", "--max-concurrency", "3", "--name", "desk")
+    call_command("keys", "list")
+    assert capsys.readouterr().out == (
+        f"{row.public_id} …{row.last_four}  blue-team  desk  (active; models gpt-*,claude-*; fallback gpt-5.2;"
+        " emulates schemas; refuses hosted tools; shows thinking; 3 at once)\n"
+    )
+    call_command("keys", "edit", row.public_id, "--expose-thinking", "default", "--models", "")
+    call_command("keys", "revoke", row.public_id)
+    call_command("keys", "list")
+    shown = capsys.readouterr().out
+    assert "(revoked; fallback gpt-5.2;" in shown
+    assert "thinking" not in shown
+    assert text not in shown
+    with pytest.raises(CommandError, match="the key is revoked"):
+        call_command("keys", "edit", row.public_id, "--name", "again")
+    with pytest.raises(CommandError, match="There is no key nobody00"):
+        call_command("keys", "revoke", "nobody00")
+
+
+def test_a_key_is_active_then_expired_or_revoked(team: Team) -> None:
+    now = timezone.now()
+    row, _ = verbs.issue_key(team, "laptop", expires_at=now + timedelta(1))
+    assert (row.state(now), row.state(now + timedelta(2))) == ("active", "expired")
+    verbs.revoke_key(row)
+    assert row.state(now) == "revoked"
