@@ -14,30 +14,37 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct, field
 
+from accounts.kinds import WAYS, AccountKind, Transport
+from core.hosts import OFFICIAL_HOSTS, is_cursor_host
 from core.invalid import InvalidValue
 
 if TYPE_CHECKING:
     from accounts.models import Account, CatalogueModel
 
+__all__ = [
+    "AccountKind",
+    "AccountState",
+    "AccountView",
+    "ModelView",
+    "Transport",
+    "compile_account",
+    "compile_accounts",
+    "compile_model",
+    "is_model_name",
+    "usual_thinking",
+]
+
 _MODEL_NAME = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._:/*@-]{0,127}")
 _HEADER_WORD = re.compile(r"[A-Za-z0-9._+-]{0,32}")
 _PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _TWIN_SUFFIX = "-thinking"
+CLOUD_URL = "https://api.cursor.com"
 _E = TypeVar("_E", bound=StrEnum)
 
 
 def usual_thinking() -> dict[str, str]:
     """The parameters that turn thinking on, unless the catalogue names others."""
     return {"thinking": "true"}
-
-
-class AccountKind(StrEnum):
-    CURSOR = "cursor"
-    PROVIDER = "provider"
-
-
-class Transport(StrEnum):
-    AGENT_RPC = "agent_rpc"
 
 
 class AccountState(StrEnum):
@@ -66,6 +73,17 @@ class AccountView(Struct, frozen=True):
     client_type: str = ""
     client_version: str = ""
     proxy_url: str = ""
+
+    @property
+    def ways(self) -> tuple[Transport, ...]:
+        """The transports of the account, in the order in which a request may take them."""
+        return (Transport.AGENT_RPC, Transport.CLOUD_AGENTS) if self.transport is Transport.AUTO else (self.transport,)
+
+    def address(self, way: Transport) -> str:
+        """Where ``way`` leads. An account that is Cursor's own has another host for each of the two."""
+        if way is Transport.CLOUD_AGENTS and urlsplit(self.base_url).hostname in OFFICIAL_HOSTS:
+            return CLOUD_URL
+        return self.base_url
 
     def serves(self, upstream_id: str) -> bool:
         """Whether the account may be asked for this model; no list means every model."""
@@ -107,12 +125,13 @@ def compile_account(row: Account) -> AccountView:
     if not 0 <= row.priority <= 1000:
         raise InvalidValue("priority", "must be from 0 to 1000.")
     credential = getattr(row, "credential", None)
+    kind = _member("kind", AccountKind, row.kind)
     return AccountView(
         id=row.pk,
         name=row.name,
-        kind=_member("kind", AccountKind, row.kind),
-        transport=_member("transport", Transport, row.transport),
-        base_url=_base_url(row.base_url),
+        kind=kind,
+        transport=_transport(kind, row.transport),
+        base_url=_text_url(row.base_url) if kind is AccountKind.TEXT_CHAT else _base_url(row.base_url),
         groups=frozenset(group.pk for group in row.groups.all()),
         credential_id=credential.pk if credential else 0,
         priority=row.priority,
@@ -169,6 +188,20 @@ def _member(name: str, enum: type[_E], value: str) -> _E:
         return enum(value)
     except ValueError:
         raise InvalidValue(name, f"must be one of {', '.join(enum)}.") from None
+
+
+def _transport(kind: AccountKind, value: str) -> Transport:
+    way = _member("transport", Transport, value)
+    if way not in WAYS.get(kind, (way,)):
+        raise InvalidValue("transport", f"an account of this kind takes {' or '.join(WAYS[kind])}.")
+    return way
+
+
+def _text_url(url: str) -> str:
+    """A text model server of the operator's own: never one of Cursor's hosts."""
+    if is_cursor_host(_split("base_url", url).hostname or ""):
+        raise InvalidValue("base_url", "text chat is for servers of your own, not for Cursor's hosts.")
+    return _base_url(url)
 
 
 def _base_url(url: str) -> str:

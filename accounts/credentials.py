@@ -67,6 +67,7 @@ class Bearers:
         self._outbound = outbound
         self._now = now
         self._held: dict[int, Held] = {}
+        self._keys: dict[int, str] = {}
         self._flights: dict[int, asyncio.Task[Held]] = {}
 
     async def get(self, account: AccountView, sealed: bytes) -> str:
@@ -78,6 +79,13 @@ class Bearers:
         if held.is_due(now):
             self._start(account, sealed, held.jwt)
         return held.jwt
+
+    def key(self, account: AccountView, sealed: bytes) -> str:
+        """The credential itself, for upstreams that take it as it is. Raises ``Fault`` when it cannot be opened."""
+        key = self._keys.get(account.credential_id)
+        if key is None:
+            key = self._keys[account.credential_id] = open_key(sealed)
+        return key
 
     async def renew(self, account: AccountView, sealed: bytes, stale: str) -> str:
         """A bearer other than ``stale``, which upstream refused with a 401: one exchange for however many callers.
@@ -145,11 +153,7 @@ class Bearers:
         raise Fault(Reason.TIMEOUT, Stage.AUTH, upstream_code="bearer_lock")
 
     async def _exchange(self, account: AccountView, sealed: bytes, refused: bool) -> Held:
-        try:
-            api_key = open_sealed(sealed).decode()
-        except (SealError, UnicodeDecodeError):
-            raise Fault(Reason.INTERNAL, Stage.AUTH, upstream_code="sealed_credential") from None
-        token = await self._ask(account, api_key)
+        token = await self._ask(account, open_key(sealed))
         now = self._now()
         if token.expires_at <= now:
             raise Fault(Reason.PROTOCOL, Stage.AUTH, upstream_code="expired_on_arrival")
@@ -192,6 +196,14 @@ class Bearers:
         if held is None or held.jwt != stale or not held.answered_401:
             return False
         return self._now() - held.fetched_at < REFUSED_WHEN_NEW
+
+
+def open_key(sealed: bytes) -> str:
+    """A credential in clear. Raises ``Fault`` INTERNAL: then it is our key to it that is missing."""
+    try:
+        return open_sealed(sealed).decode()
+    except (SealError, UnicodeDecodeError):
+        raise Fault(Reason.INTERNAL, Stage.AUTH, upstream_code="sealed_credential") from None
 
 
 def _key(credential_id: int) -> str:

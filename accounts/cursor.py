@@ -3,6 +3,7 @@
 Wire facts: ``POST /auth/exchange_user_api_key`` with the API key as bearer gives a short-lived JWT (JSON
 ``accessToken``; its life is in the claim ``exp``; the signature is not ours to check). ``GetUsableModels`` is a unary
 Connect call: protobuf without an envelope, an empty request is zero bytes, an error is an HTTP status with JSON.
+``GET /v1/models`` of the official REST API takes the API key itself.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ir.errors import Fault, Reason, Stage
 from protobufs.agent_v1_pb2 import GetUsableModelsResponse
 
 EXCHANGE = "/auth/exchange_user_api_key"
+LISTED_MODELS = "/v1/models"
 USABLE_MODELS = "/agent.v1.AgentService/GetUsableModels"
 MAX_BODY = 1024 * 1024
 
@@ -36,9 +38,8 @@ class Token(Struct, frozen=True):
 
 async def exchange(outbound: Outbound, base_url: str, api_key: str) -> Token:
     """A fresh token for the key. Raises ``Fault``: AUTH_REVOKED when the key is refused."""
-    reply = await _call(
-        outbound, base_url + EXCHANGE, api_key, {"content-type": "application/json"}, b"{}", Reason.AUTH_REVOKED
-    )
+    headers = {"content-type": "application/json"}
+    reply = await _call(outbound, "POST", base_url + EXCHANGE, api_key, headers, b"{}", Reason.AUTH_REVOKED)
     try:
         jwt = orjson.loads(reply.body)["accessToken"]
         return Token(jwt, read_expiry(jwt))
@@ -49,12 +50,21 @@ async def exchange(outbound: Outbound, base_url: str, api_key: str) -> Token:
 async def usable_models(outbound: Outbound, base_url: str, jwt: str) -> tuple[str, ...]:
     """The ids of the models that the account may use, sorted. Raises ``Fault``: AUTH_EXPIRED when the token is."""
     headers = {"content-type": "application/proto", "connect-protocol-version": "1"}
-    reply = await _call(outbound, base_url + USABLE_MODELS, jwt, headers, b"", Reason.AUTH_EXPIRED)
+    reply = await _call(outbound, "POST", base_url + USABLE_MODELS, jwt, headers, b"", Reason.AUTH_EXPIRED)
     try:
         answer = GetUsableModelsResponse.FromString(reply.body)
     except DecodeError:
         raise Fault(Reason.PROTOCOL, Stage.AUTH, upstream_code="models_answer") from None
     return tuple(sorted({model.model_id for model in answer.models if model.model_id}))
+
+
+async def listed_models(outbound: Outbound, base_url: str, api_key: str) -> tuple[str, ...]:
+    """The ids that the REST API lists for the key, sorted. Raises ``Fault``: AUTH_REVOKED when the key is refused."""
+    reply = await _call(outbound, "GET", base_url + LISTED_MODELS, api_key, {}, None, Reason.AUTH_REVOKED)
+    try:
+        return tuple(sorted({item["id"] for item in orjson.loads(reply.body)["items"]}))
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        raise Fault(Reason.PROTOCOL, Stage.AUTH, upstream_code="models_answer") from None
 
 
 def read_expiry(jwt: str) -> float:
@@ -67,11 +77,17 @@ def read_expiry(jwt: str) -> float:
 
 
 async def _call(
-    outbound: Outbound, url: str, bearer: str, headers: Mapping[str, str], body: bytes, unauthorized: Reason
+    outbound: Outbound,
+    method: str,
+    url: str,
+    bearer: str,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    unauthorized: Reason,
 ) -> Reply:
     headers = {"authorization": f"Bearer {bearer}", **headers}
     try:
-        reply = await outbound.call("POST", url, headers=headers, content=body, max_body=MAX_BODY)
+        reply = await outbound.call(method, url, headers=headers, content=body, max_body=MAX_BODY)
     except Refused:
         raise Fault(Reason.INTERNAL, Stage.CONNECT, upstream_code="host_not_allowed") from None
     except Broken as error:

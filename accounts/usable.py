@@ -16,7 +16,7 @@ import redis
 from msgspec import Struct
 
 from accounts import cooldowns, cursor
-from accounts.compile import AccountKind, AccountState, AccountView
+from accounts.compile import AccountKind, AccountState, AccountView, Transport
 from accounts.credentials import Bearers
 from accounts.models import Cooldown
 from core.outbound import Outbound
@@ -81,6 +81,8 @@ def end_gates(client: redis.Redis, found: Mapping[int, Usable]) -> int:
 
 
 async def _ask(bearers: Bearers, outbound: Outbound, account: AccountView, sealed: bytes) -> tuple[str, ...]:
+    if account.transport is Transport.CLOUD_AGENTS:
+        return await cursor.listed_models(outbound, account.base_url, bearers.key(account, sealed))
     bearer = await bearers.get(account, sealed)
     try:
         return await cursor.usable_models(outbound, account.base_url, bearer)

@@ -62,6 +62,7 @@ def create_cursor_account(
     base_url: str = CURSOR_URL,
     groups: Iterable[Group] = (),
     *,
+    transport: Transport = Transport.AGENT_RPC,
     priority: int = 100,
     slots: int = 3,
     allowed_models: Sequence[str] = (),
@@ -75,7 +76,7 @@ def create_cursor_account(
     row = Account(
         name=name.strip(),
         kind=AccountKind.CURSOR.value,
-        transport=Transport.AGENT_RPC.value,
+        transport=transport.value,
         base_url=base_url.rstrip("/"),
         priority=priority,
         slots=slots,
@@ -85,13 +86,49 @@ def create_cursor_account(
         proxy_url=proxy_url,
         notes=notes,
     )
-    _check_and_save(row)
-    row.groups.set(groups)
-    _add_credential(row, api_key, Credential.Kind.API_KEY, None)
-    compile_account(row)
-    audit.record(actor, "account.create", row, after=audit.state(row))
-    publish.bump()
-    return row
+    return _create(row, api_key, groups, actor)
+
+
+@transaction.atomic
+def create_text_account(
+    name: str,
+    api_key: str,
+    base_url: str,
+    groups: Iterable[Group] = (),
+    *,
+    allowed_models: Sequence[str],
+    priority: int = 100,
+    slots: int = 3,
+    proxy_url: str = "",
+    notes: str = "",
+    actor: Actor = SYSTEM,
+) -> Account:
+    """A text model server of the operator's own. ``api_key``: any word where the server asks for none;
+    ``allowed_models``: what it serves, since it cannot be asked."""
+    if not allowed_models:
+        raise InvalidValue("allowed_models", "name the models that the server has.")
+    row = Account(
+        name=name.strip(),
+        kind=AccountKind.TEXT_CHAT.value,
+        transport=Transport.TEXT_CHAT.value,
+        base_url=base_url.rstrip("/"),
+        priority=priority,
+        slots=slots,
+        allowed_models=list(allowed_models),
+        proxy_url=proxy_url,
+        notes=notes,
+    )
+    return _create(row, api_key, groups, actor)
+
+
+@transaction.atomic
+def set_transport(account: Account, transport: Transport, *, actor: Actor = SYSTEM) -> None:
+    """How the account is spoken to from now on. Running requests go on."""
+    row = _lock(account)
+    if row.transport != transport.value:
+        _change(row, "account.set_transport", actor, transport=transport.value)
+        compile_account(row)
+    account.transport = row.transport
 
 
 @transaction.atomic
@@ -237,6 +274,16 @@ def _define(row: CatalogueModel | None, name: str, verb: str, actor: Actor, **co
     row.save()
     compile_names(CatalogueModel.objects.all())
     audit.record(actor, verb, row, before=before, after=audit.state(row))
+    publish.bump()
+    return row
+
+
+def _create(row: Account, api_key: str, groups: Iterable[Group], actor: Actor) -> Account:
+    _check_and_save(row)
+    row.groups.set(groups)
+    _add_credential(row, api_key, Credential.Kind.API_KEY, None)
+    compile_account(row)
+    audit.record(actor, "account.create", row, after=audit.state(row))
     publish.bump()
     return row
 

@@ -17,16 +17,8 @@ import httpx2
 from django.conf import settings
 from msgspec import Struct
 
-OFFICIAL_HOSTS = frozenset(
-    {
-        "api.cursor.com",
-        "api2.cursor.sh",
-        "cursor.com",
-        "agent.api5.cursor.sh",
-        "agentn.api5.cursor.sh",
-        "agentn.global.api5.cursor.sh",
-    }
-)
+from core.hosts import OFFICIAL_HOSTS
+
 USER_AGENT = "poolgate"
 MAX_BODY = 4 * 1024 * 1024
 

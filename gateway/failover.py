@@ -17,12 +17,13 @@ from contextlib import aclosing
 from msgspec import Struct
 
 from accounts import cooldowns
-from accounts.compile import AccountView
+from accounts.compile import AccountView, Transport
 from accounts.failures import CONSEQUENCES, Next
 from accounts.leases import Caller, Lease, Refused, Shortage
 from core import metrics
 from core.redis_pipe import PipeDown, PipeError
 from core.settings import Settings
+from gateway import fallback
 from gateway.contracts import Clocks, Run, Target
 from gateway.exhausted import explain
 from gateway.gate import Gate
@@ -76,6 +77,7 @@ class Turn:
         self._left: set[int] = set()
         self._bearers: dict[int, str] = {}
         self._stale: dict[int, str] = {}
+        self._fallen: set[int] = set()  # accounts that went on to the second of their ways
 
     def last_sign(self) -> float:
         """Loop time of the last byte that proved the upstream alive; 0 before the first."""
@@ -101,6 +103,9 @@ class Turn:
             except Fault as failed:
                 fault = await self._suffer(failed, lease, began)
                 move = self._next(fault, lease)
+                if move is not Next.SAME and self._may_fall_back(fault, lease.account):
+                    self._fallen.add(lease.account.id)
+                    continue
                 if move is Next.STOP:
                     raise explain(fault) from None
                 if move is Next.SWITCH:
@@ -133,8 +138,9 @@ class Turn:
         self._gate = Gate(request, self._expose_reasoning, hold=emulation is not None)
         limit = self._request.max_output_tokens or self._route.model.max_output_tokens
         meter = Meter(self._request.stop, limit, self._input_tokens)
-        target = self._target(lease.account, await self._bearer(lease.account))
-        upstream = self._services.upstreams[lease.account.transport]
+        way = self._way(lease.account)
+        target = self._target(lease.account, way, await self._bearer(lease.account, way))
+        upstream = self._services.upstreams[way]
         attempt_id = f"{self._entry.record.request_id}-{len(self._entry.record.attempts)}"
         run = await upstream.open(request, target, self._clocks(), attempt_id)
         self._run = run
@@ -155,9 +161,23 @@ class Turn:
         finally:
             self._entry.record.structured = emulation.outcome
 
-    async def _bearer(self, account: AccountView) -> str:
-        """The account's token; a fresh one when the last was refused in this turn."""
+    def _way(self, account: AccountView) -> Transport:
+        """The transport of this attempt."""
+        return account.ways[-1] if account.id in self._fallen else account.ways[0]
+
+    def _may_fall_back(self, fault: Fault, account: AccountView) -> bool:
+        """Whether the account's second way may serve what the first one could not."""
+        if self._gate.opened or account.id in self._fallen or len(account.ways) < 2:
+            return False
+        in_time = time.monotonic() - self._started <= LAST_START
+        return in_time and fault.reason in fallback.REASONS and not fallback.obstacle(self._request)
+
+    async def _bearer(self, account: AccountView, way: Transport) -> str:
+        """The account's token; a fresh one when the last was refused in this turn. Only the Agent RPC wants one, the
+        other ways take the credential itself."""
         sealed = self._services.sealed(account.credential_id)
+        if way is not Transport.AGENT_RPC:
+            return self._services.bearers.key(account, sealed)
         stale = self._stale.pop(account.id, None)
         if stale is not None:
             bearer = await self._services.bearers.renew(account, sealed, stale)
@@ -166,10 +186,10 @@ class Turn:
         self._bearers[account.id] = bearer
         return bearer
 
-    def _target(self, account: AccountView, bearer: str) -> Target:
+    def _target(self, account: AccountView, way: Transport, bearer: str) -> Target:
         return Target(
             account_id=account.id,
-            base_url=account.base_url,
+            base_url=account.address(way),
             model=self._route.upstream_id,
             parameters=self._route.parameters,
             credential=bearer,
@@ -234,10 +254,10 @@ class Turn:
         return sum(times for (_, seen), times in self._seen.items() if seen is reason)
 
     def _note(self, lease: Lease, began: float, fault: Fault | None = None, rest: float = 0.0) -> None:
-        record = self._entry.record
+        record, way = self._entry.record, self._way(lease.account)
         attempt = Attempt(
             account_id=lease.account.id,
-            transport=lease.account.transport,
+            transport=way,
             at_ms=round((began - self._started) * 1000),
             took_ms=round((time.monotonic() - began) * 1000),
             stage=fault.stage if fault else "",
@@ -247,7 +267,7 @@ class Turn:
             cooldown_s=rest,
         )
         record.attempts = (*record.attempts, attempt)
-        record.account_id, record.transport = lease.account.id, lease.account.transport
+        record.account_id, record.transport = lease.account.id, way
         record.reason, record.stage = (fault.reason, fault.stage) if fault else ("", "")
         metrics.count_attempt(fault.reason if fault else None, fault.stage if fault else Stage.END)
 

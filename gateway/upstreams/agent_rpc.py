@@ -16,6 +16,7 @@ from uuid import uuid4
 from gateway.contracts import Clocks, Target
 from gateway.protocols.agent import answers
 from gateway.protocols.agent.client import Ids, RunRequest, Size, Turn, classify_http, encode_request
+from gateway.upstreams.faults import restage
 from gateway.upstreams.http import Answer, Door, header_lines
 from gateway.upstreams.tunnel import Origin
 from gateway.wire import connect
@@ -300,11 +301,6 @@ class _Line:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-
-def restage(fault: Fault, stage: Stage) -> Fault:
-    """The same fault, at the stage that the turn had reached."""
-    return Fault(fault.reason, stage, retry_after=fault.retry_after, upstream_code=fault.upstream_code, hint=fault.hint)
 
 
 async def _error_body(answer: Answer) -> bytes:

@@ -1,8 +1,9 @@
 """The door: the only way from the data plane to the network.
 
-A small HTTP/1.1 client: ``asyncio.Protocol`` and httptools' parser, for what an upstream needs and nothing else: POST
-requests, answers that stream, kept-alive connections per origin and proxy. ``docs/adr/0006-http-door.md`` tells why it
-is no library (cost per call and per chunk). Redirects, cookies, proxy variables and content codings do not exist here.
+A small HTTP/1.1 client: ``asyncio.Protocol`` and httptools' parser, for what an upstream needs and nothing else:
+requests with whole bodies, answers that stream, kept-alive connections per origin and proxy.
+``docs/adr/0006-http-door.md`` tells why it is no library (cost per call and per chunk). Redirects, cookies, proxy
+variables and content codings do not exist here.
 An answer belongs to whoever opened it: ``close`` drops the connection at once unless the answer was read to its end.
 
 Every error of the socket, TLS and the parser leaves as a ``Fault`` (``as_fault``).
@@ -11,15 +12,17 @@ Every error of the socket, TLS and the parser leaves as a ``Fault`` (``as_fault`
 from __future__ import annotations
 
 import asyncio
-import errno
 import re
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 import httptools
 
-from core.outbound import OFFICIAL_HOSTS, AllowList, Refused
-from gateway.upstreams.tunnel import Origin, ProxyError, ResolveError, connect, parse_origin
+from core.hosts import OFFICIAL_HOSTS
+from core.outbound import AllowList, Refused
+from gateway.upstreams.faults import as_fault
+from gateway.upstreams.tunnel import Origin, connect, parse_origin
 from ir.errors import Fault, Reason, Stage
 
 HIGH_WATER = 256 * 1024  # unread bytes of one answer at which reading from its socket pauses
@@ -29,8 +32,6 @@ DRAIN_SECONDS = 1.0
 MAX_IDLE = 256  # connections kept for one origin
 
 _ILLEGAL = re.compile(r"[\r\n\0]")
-_NO_WAY = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL})
-_NOTHING_LEFT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Answer:
@@ -118,15 +119,29 @@ class Door:
             self._origins[key] = origin
         return origin
 
-    async def post(
+    def post(
         self, origin: Origin, path: str, head: bytes, body: bytes, *, connect_timeout: float, repeatable: bool = False
+    ) -> Coroutine[Any, Any, Answer]:
+        """``call`` with POST."""
+        return self.call("POST", origin, path, head, body, connect_timeout=connect_timeout, repeatable=repeatable)
+
+    async def call(
+        self,
+        method: str,
+        origin: Origin,
+        path: str,
+        head: bytes,
+        body: bytes = b"",
+        *,
+        connect_timeout: float,
+        repeatable: bool = False,
     ) -> Answer:
         """Sends a request and waits for the answer's headers; the wait is the caller's to bound.
 
         ``head`` is made by ``header_lines``; ``connect_timeout`` in seconds. A kept connection may have been closed
         by the other side just now: then a ``repeatable`` call is made again on a new one.
         """
-        start = f"POST {path} HTTP/1.1\r\nhost: {origin.authority}\r\ncontent-length: {len(body)}\r\n".encode()
+        start = f"{method} {path} HTTP/1.1\r\nhost: {origin.authority}\r\ncontent-length: {len(body)}\r\n".encode()
         connection = self._take(origin)
         reused = connection is not None
         while True:
@@ -203,26 +218,6 @@ def header_lines(headers: Mapping[str, str]) -> bytes:
         if _ILLEGAL.search(name) or _ILLEGAL.search(value):
             raise ValueError(f"the header {name!r} holds a line end")
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
-
-
-def as_fault(error: BaseException, stage: Stage, *, proxied: bool = False) -> Fault:
-    """What a client error means. Total: whatever is not known is INTERNAL, so it can never blame an account."""
-    if isinstance(error, Fault):
-        return error
-    code = type(error).__name__
-    if isinstance(error, httptools.HttpParserError):
-        return Fault(Reason.PROTOCOL, stage, upstream_code=code)
-    if isinstance(error, ProxyError | ResolveError | ssl.SSLCertVerificationError):
-        return Fault(Reason.EGRESS, stage, upstream_code=code)
-    if isinstance(error, TimeoutError):
-        reason = Reason.EGRESS if proxied and stage is Stage.CONNECT else Reason.TIMEOUT
-        return Fault(reason, stage, upstream_code=code)
-    if isinstance(error, OSError) and error.errno not in _NOTHING_LEFT:
-        if error.errno in _NO_WAY or (proxied and stage is Stage.CONNECT):
-            return Fault(Reason.EGRESS, stage, upstream_code=code)
-        reason = Reason.CUT if stage in (Stage.PREAMBLE, Stage.CONTENT, Stage.END) else Reason.TRANSIENT
-        return Fault(reason, stage, upstream_code=code)
-    return Fault(Reason.INTERNAL, stage, upstream_code=code)
 
 
 class _Connection(asyncio.Protocol):

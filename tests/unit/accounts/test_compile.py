@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from accounts.compile import AccountState, AccountView, compile_account, compile_accounts, compile_model
+from accounts.compile import AccountState, AccountView, Transport, compile_account, compile_accounts, compile_model
 from accounts.models import Account, CatalogueModel, Credential, Group
 from accounts.queries import account_rows, groups_of_teams, sealed_credentials
 from core.invalid import InvalidValue
@@ -155,3 +155,35 @@ def test_a_bad_model_is_refused_by_column(column: str, bad: object) -> None:
     with pytest.raises(InvalidValue) as caught:
         compile_model(row)
     assert caught.value.field == column
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("kind", "transport", "base_url", "column"),
+    [
+        ("cursor", "text_chat", "https://api2.cursor.sh", "transport"),
+        ("text_chat", "agent_rpc", "http://models.internal", "transport"),
+        ("text_chat", "text_chat", "https://cursor.com", "base_url"),
+        ("text_chat", "text_chat", "https://api.Cursor.com/x", "base_url"),
+        ("text_chat", "text_chat", "https://a.b.cursor.sh.", "base_url"),
+    ],
+)
+def test_a_transport_belongs_to_a_kind_and_text_chat_to_servers_of_ones_own(
+    kind: str, transport: str, base_url: str, column: str
+) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        compile_account(account(kind=kind, transport=transport, base_url=base_url))
+    assert caught.value.field == column
+
+
+@pytest.mark.django_db
+def test_an_account_has_its_ways_in_order_and_an_address_for_each() -> None:
+    cursors = compile_account(account(transport="auto"))
+    assert cursors.ways == (Transport.AGENT_RPC, Transport.CLOUD_AGENTS)
+    assert [cursors.address(way) for way in cursors.ways] == ["https://api2.cursor.sh", "https://api.cursor.com"]
+    own = compile_account(account(name="two", transport="cloud_agents", base_url="http://127.0.0.1:9"))
+    assert (own.ways, own.address(Transport.CLOUD_AGENTS)) == ((Transport.CLOUD_AGENTS,), "http://127.0.0.1:9")
+    text = compile_account(
+        account(name="three", kind="text_chat", transport="text_chat", base_url="http://notcursor.com")
+    )
+    assert text.ways == (Transport.TEXT_CHAT,)

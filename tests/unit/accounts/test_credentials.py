@@ -223,3 +223,13 @@ async def test_a_dead_lock_holder_is_waited_for_and_no_longer(
     started = asyncio.get_running_loop().time()
     assert await processes[0].get(ACCOUNT, sealed) == "t1"
     assert asyncio.get_running_loop().time() - started > 0.1
+
+
+async def test_a_way_that_wants_no_token_gets_the_credential_itself(
+    processes: list[Bearers], upstream: Upstream, sealed: bytes
+) -> None:
+    assert processes[0].key(ACCOUNT, sealed) == "crsr_sim_alpha"
+    assert upstream.exchanges == 0
+    with pytest.raises(Fault) as fault:
+        processes[1].key(ACCOUNT, b"sealed by nobody")
+    assert fault.value.reason is Reason.INTERNAL

@@ -121,3 +121,26 @@ async def test_a_host_that_is_not_allowed_is_never_called() -> None:
         with pytest.raises(Fault) as fault:
             await cursor.exchange(outbound, "http://169.254.169.254", "crsr_key")
     assert fault.value.upstream_code == "host_not_allowed"
+
+
+async def test_the_listed_models_are_asked_with_the_key_itself() -> None:
+    outbound = Answering(reply(200, orjson.dumps({"items": [{"id": "b"}, {"id": "a", "aliases": ["c"]}]})))
+    assert await cursor.listed_models(outbound, "https://api.cursor.com", "crsr_key") == ("a", "b")
+    assert outbound.seen is not None
+    method, url, headers, body = outbound.seen
+    assert (method, url, body) == ("GET", "https://api.cursor.com/v1/models", b"")
+    assert headers["authorization"] == "Bearer crsr_key"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (reply(401), Reason.AUTH_REVOKED),
+        (reply(200, b"[]"), Reason.PROTOCOL),
+        (reply(200, b'{"items": [1]}'), Reason.PROTOCOL),
+    ],
+)
+async def test_a_list_that_is_none_is_a_fault(answer: Reply, reason: Reason) -> None:
+    with pytest.raises(Fault) as fault:
+        await cursor.listed_models(Answering(answer), "https://api.cursor.com", "crsr_key")
+    assert fault.value.reason is reason

@@ -16,7 +16,7 @@ from pytest_django import Settings
 
 from accounts import cooldowns, verbs
 from accounts.catalogue import OFFERS
-from accounts.compile import AccountState
+from accounts.compile import AccountState, Transport
 from accounts.cooldowns import Resting
 from accounts.leases import cooldowns_key
 from accounts.models import Account, CatalogueModel, Cooldown, Credential, Group
@@ -295,3 +295,23 @@ def test_rotation_without_the_old_key_says_so_and_changes_nothing(
     with pytest.raises(CommandError, match="1 secrets are sealed with a key that is not configured"):
         call_command("rotate_keys", stdout=StringIO())
     assert bytes(Credential.objects.get().sealed) == before
+
+
+def test_the_way_to_an_account_is_changed_on_record_and_only_to_one_of_its_kind(account: Account) -> None:
+    verbs.set_transport(account, Transport.AUTO, actor=ADA)
+    verbs.set_transport(account, Transport.AUTO, actor=ADA)
+    assert trail().count("account.set_transport") == 1
+    with pytest.raises(InvalidValue):
+        verbs.set_transport(account, Transport.TEXT_CHAT, actor=ADA)
+    account.refresh_from_db()
+    assert account.transport == "auto"
+
+
+def test_a_text_server_is_the_operators_own_and_names_its_models(settings: Settings, group: Group) -> None:
+    settings.POOLGATE_UPSTREAM_HOSTS = ["127.0.0.1"]
+    row = verbs.create_text_account("text", SECRET, "http://127.0.0.1:9/", [group], allowed_models=["text-*"])
+    assert (row.kind, row.transport, row.base_url) == ("text_chat", "text_chat", "http://127.0.0.1:9")
+    with pytest.raises(InvalidValue, match="models"):
+        verbs.create_text_account("two", SECRET, "http://127.0.0.1:9/", allowed_models=[])
+    with pytest.raises(InvalidValue, match="Cursor's hosts"):
+        verbs.create_text_account("three", SECRET, "https://cursor.com", allowed_models=["text-*"])

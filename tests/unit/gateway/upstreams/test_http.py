@@ -17,7 +17,8 @@ import pytest
 
 from core.outbound import AllowList
 from gateway.upstreams import http, tunnel
-from gateway.upstreams.http import Answer, Door, as_fault, header_lines
+from gateway.upstreams.faults import as_fault
+from gateway.upstreams.http import Answer, Door, header_lines
 from gateway.upstreams.tunnel import Origin, ProxyError, ResolveError, parse_origin
 from ir.errors import Culprit, Fault, Reason, Stage
 from tests.unit.gateway.upstreams.loopback import Handler, read_request, serving

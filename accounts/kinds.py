@@ -1,0 +1,27 @@
+"""The kinds of account, and the wires by which they are reached."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class AccountKind(StrEnum):
+    CURSOR = "cursor"
+    TEXT_CHAT = "text_chat"
+    PROVIDER = "provider"
+
+
+class Transport(StrEnum):
+    """How an account is spoken to. ``AUTO``: the Agent RPC, and the Cloud Agents API where it may stand in."""
+
+    AUTO = "auto"
+    AGENT_RPC = "agent_rpc"
+    CLOUD_AGENTS = "cloud_agents"
+    TEXT_CHAT = "text_chat"
+
+
+WAYS = {
+    AccountKind.CURSOR: (Transport.AUTO, Transport.AGENT_RPC, Transport.CLOUD_AGENTS),
+    AccountKind.TEXT_CHAT: (Transport.TEXT_CHAT,),
+}
+"""The transports that an account of the kind may have."""
