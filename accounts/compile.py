@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct, field
 
+from accounts.channels import ChannelView, compile_channel
 from accounts.kinds import WAYS, AccountKind, Transport
 from core.hosts import OFFICIAL_HOSTS, is_cursor_host
 from core.invalid import InvalidValue
@@ -57,7 +58,10 @@ class AccountState(StrEnum):
 
 
 class AccountView(Struct, frozen=True):
-    """An account as selection sees it: never a credential, only the id of one (0: it has none)."""
+    """An account as selection sees it: never a credential, only the id of one (0: it has none).
+
+    ``channel`` is set for provider accounts alone.
+    """
 
     id: int
     name: str
@@ -73,6 +77,7 @@ class AccountView(Struct, frozen=True):
     client_type: str = ""
     client_version: str = ""
     proxy_url: str = ""
+    channel: ChannelView | None = None
 
     @property
     def ways(self) -> tuple[Transport, ...]:
@@ -86,14 +91,21 @@ class AccountView(Struct, frozen=True):
         return self.base_url
 
     def serves(self, upstream_id: str) -> bool:
-        """Whether the account may be asked for this model; no list means every model."""
+        """Whether the account may be asked for this model; no list means every model of a Cursor account."""
+        if self.channel is not None and upstream_id not in self.channel.models:
+            return False
         return not self.models or any(fnmatchcase(upstream_id, pattern) for pattern in self.models)
+
+    def model_id(self, upstream_id: str) -> str:
+        """What this account's own upstream calls the model."""
+        return self.channel.models.get(upstream_id, upstream_id) if self.channel is not None else upstream_id
 
 
 class ModelView(Struct, frozen=True):
     """A model that callers can name. ``name`` may hold ``*`` (then ``upstream_id`` "" means: the name as asked).
 
-    ``thinking_parameters`` is what turns thinking on upstream; sizes are in tokens.
+    ``thinking_parameters`` is what turns thinking on upstream; sizes are in tokens. ``upstream`` None: any kind of
+    account that serves the id.
     """
 
     name: str
@@ -105,6 +117,7 @@ class ModelView(Struct, frozen=True):
     parameters: Mapping[str, str] = {}
     thinking_parameters: Mapping[str, str] = field(default_factory=usual_thinking)
     created: int = 1_700_000_000
+    upstream: AccountKind | None = None
 
     @property
     def is_pattern(self) -> bool:
@@ -141,6 +154,7 @@ def compile_account(row: Account) -> AccountView:
         client_type=_header_word("client_type", row.client_type),
         client_version=_header_word("client_version", row.client_version),
         proxy_url=_proxy_url(row.proxy_url),
+        channel=_channel(row) if kind is AccountKind.PROVIDER else None,
     )
 
 
@@ -171,7 +185,15 @@ def compile_model(row: CatalogueModel) -> ModelView:
         parameters=_parameters("parameters", row.parameters),
         thinking_parameters=_parameters("thinking_parameters", row.thinking_parameters),
         created=int(row.created_at.timestamp()),
+        upstream=_member("upstream", AccountKind, row.upstream) if row.upstream else None,
     )
+
+
+def _channel(row: Account) -> ChannelView:
+    channel = getattr(row, "channel", None)
+    if channel is None:
+        raise InvalidValue("kind", "a provider account needs a channel.")
+    return compile_channel(channel, row.transport, row.base_url)
 
 
 def _state(row: Account, *, has_credential: bool) -> AccountState:
@@ -192,7 +214,7 @@ def _member(name: str, enum: type[_E], value: str) -> _E:
 
 def _transport(kind: AccountKind, value: str) -> Transport:
     way = _member("transport", Transport, value)
-    if way not in WAYS.get(kind, (way,)):
+    if way not in WAYS[kind]:
         raise InvalidValue("transport", f"an account of this kind takes {' or '.join(WAYS[kind])}.")
     return way
 

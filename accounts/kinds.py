@@ -18,10 +18,15 @@ class Transport(StrEnum):
     AGENT_RPC = "agent_rpc"
     CLOUD_AGENTS = "cloud_agents"
     TEXT_CHAT = "text_chat"
+    OPENAI_CHAT = "openai_chat"
+    OPENAI_RESPONSES = "openai_responses"
+    ANTHROPIC_MESSAGES = "anthropic_messages"
 
 
+PROVIDERS = (Transport.OPENAI_CHAT, Transport.OPENAI_RESPONSES, Transport.ANTHROPIC_MESSAGES)
 WAYS = {
     AccountKind.CURSOR: (Transport.AUTO, Transport.AGENT_RPC, Transport.CLOUD_AGENTS),
     AccountKind.TEXT_CHAT: (Transport.TEXT_CHAT,),
+    AccountKind.PROVIDER: PROVIDERS,
 }
 """The transports that an account of the kind may have."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.utils import timezone
 
+from accounts.channels import CUSTOM, DEFAULT_IDLE
 from accounts.compile import AccountKind, AccountState, Transport, usual_thinking
 from core.encryption import SealedField
 from tenants.models import Team
@@ -41,7 +42,7 @@ class Account(models.Model):
 
     name = models.CharField(max_length=64, unique=True)
     kind = models.CharField(max_length=16, choices=[(kind.value, kind.value) for kind in AccountKind])
-    transport = models.CharField(max_length=16, choices=[(way.value, way.value) for way in Transport])
+    transport = models.CharField(max_length=32, choices=[(way.value, way.value) for way in Transport])
     base_url = models.CharField(max_length=200)
     groups = models.ManyToManyField(Group, related_name="accounts", blank=True)
     priority = models.PositiveIntegerField(default=100)
@@ -88,6 +89,34 @@ class Credential(models.Model):
         return f"{self.kind} …{self.last_four}"
 
 
+class Channel(models.Model):
+    """What a provider account has beyond other accounts: see ``accounts.channels.ChannelView``.
+
+    ``endpoint`` "custom" leaves the version out of the address. ``channel_id`` changes with what it is made of.
+    """
+
+    AUDITED: ClassVar[tuple[str, ...]] = (
+        "account_id", "channel_id", "endpoint", "names", "effort", "dialect", "extra_params", "headers",
+        "context_tokens", "max_output_tokens", "thinking_budget", "idle_timeout",
+    )  # fmt: skip
+
+    account = models.OneToOneField(Account, on_delete=models.CASCADE, related_name="channel")
+    channel_id = models.CharField(max_length=16, unique=True)
+    endpoint = models.CharField(max_length=16, blank=True, choices=[(CUSTOM, CUSTOM)])
+    names = models.JSONField()
+    effort = models.CharField(max_length=16, blank=True)
+    dialect = models.CharField(max_length=16, blank=True)
+    extra_params = models.JSONField(default=dict, blank=True)
+    headers = models.JSONField(default=dict, blank=True)
+    context_tokens = models.PositiveIntegerField(default=200_000)
+    max_output_tokens = models.PositiveIntegerField(default=65_536)
+    thinking_budget = models.PositiveIntegerField(default=4096)
+    idle_timeout = models.IntegerField(default=DEFAULT_IDLE)
+
+    def __str__(self) -> str:
+        return self.channel_id
+
+
 class Cooldown(models.Model):
     """A rest that Redis holds too; this row is what survives Redis. ``model`` "" means the whole account."""
 
@@ -110,12 +139,13 @@ class CatalogueModel(models.Model):
     """
 
     AUDITED: ClassVar[tuple[str, ...]] = (
-        "name", "alias_of", "upstream_id", "owner", "display_name", "context_tokens", "max_output_tokens", "parameters",
-        "thinking_parameters", "enabled",
+        "name", "alias_of", "upstream", "upstream_id", "owner", "display_name", "context_tokens", "max_output_tokens",
+        "parameters", "thinking_parameters", "enabled",
     )  # fmt: skip
 
     name = models.CharField(max_length=128, unique=True)
     alias_of = models.CharField(max_length=128, blank=True)
+    upstream = models.CharField(max_length=16, blank=True, choices=[(kind.value, kind.value) for kind in AccountKind])
     upstream_id = models.CharField(max_length=128, blank=True)
     owner = models.CharField(max_length=64, default="poolgate")
     display_name = models.CharField(max_length=128, blank=True)

@@ -11,10 +11,10 @@ from typing import Any
 from django.db import transaction
 from django.utils.text import slugify
 
-from accounts import cooldowns
+from accounts import channels, cooldowns
 from accounts.catalogue import OFFERS
 from accounts.compile import AccountKind, AccountState, Transport, compile_account, compile_model
-from accounts.models import Account, CatalogueModel, Cooldown, Credential, Group
+from accounts.models import Account, CatalogueModel, Channel, Cooldown, Credential, Group
 from accounts.naming import THINKING, compile_alias, compile_names
 from core import audit, outbound, publish, redis
 from core.audit import SYSTEM, Actor
@@ -132,6 +132,52 @@ def set_transport(account: Account, transport: Transport, *, actor: Actor = SYST
 
 
 @transaction.atomic
+def create_provider_account(
+    name: str,
+    api_key: str,
+    base_url: str,
+    transport: Transport,
+    models: Mapping[str, str] | Sequence[str],
+    groups: Iterable[Group] = (),
+    *,
+    priority: int = 100,
+    slots: int = 3,
+    proxy_url: str = "",
+    notes: str = "",
+    actor: Actor = SYSTEM,
+    **channel: Any,
+) -> Account:
+    """An account at an OpenAI- or Anthropic-compatible provider. ``models``: public name → the provider's id, or ids
+    that are public as they are; names that the catalogue does not know are added to it. ``channel``: more columns of
+    ``Channel``. A base URL that ends in an endpoint decides the transport. Raises ``TypeError`` for unknown columns.
+    """
+    offered = dict(models) if isinstance(models, Mapping) else {model: model for model in models}
+    wire, _ = channels.endpoint(transport, base_url, custom=channel.get("endpoint") == channels.CUSTOM)
+    row = Account(
+        name=name.strip(),
+        kind=AccountKind.PROVIDER.value,
+        transport=wire.value,
+        base_url=channels.normalise(base_url),
+        priority=priority,
+        slots=slots,
+        proxy_url=proxy_url,
+        notes=notes,
+    )
+    _check_and_save(row)
+    row.groups.set(groups)
+    _add_credential(row, api_key, Credential.Kind.API_KEY, None)
+    _save_channel(Channel(account=row, names=offered, **channel), api_key)
+    view = compile_account(row).channel
+    audit.record(actor, "account.create", row, after=audit.state(row) | {"channel": audit.state(row.channel)})
+    for model in offered:
+        if view is not None and not CatalogueModel.objects.filter(name=model).exists():
+            sizes = {"context_tokens": view.context_tokens, "max_output_tokens": view.max_output_tokens}
+            define_model(model, upstream=AccountKind.PROVIDER.value, owner="provider", actor=actor, **sizes)
+    publish.bump()
+    return row
+
+
+@transaction.atomic
 def set_state(account: Account, state: AccountState, reason: str = "", *, actor: Actor = SYSTEM) -> None:
     """What the gateway or an admin found out. Nothing happens when it is so already."""
     row = _lock(account)
@@ -167,6 +213,8 @@ def replace_credential(
     if old is not None:
         old.delete()
     new = _add_credential(row, secret, kind, expires_at)
+    if row.kind == AccountKind.PROVIDER:
+        _save_channel(row.channel, secret)
     audit.record(actor, "account.replace_credential", new, before=before, after=audit.state(new))
     if row.state == AccountState.NEEDS_SIGN_IN:
         _change(row, "account.set_state", actor, state=AccountState.READY.value, state_reason="")
@@ -290,10 +338,22 @@ def _create(row: Account, api_key: str, groups: Iterable[Group], actor: Actor) -
 
 def _check_and_save(row: Account) -> None:
     check_columns(row)
+    provider = row.kind == AccountKind.PROVIDER
     try:
-        outbound.allow_list().check(row.base_url)
+        (outbound.provider_hosts() if provider else outbound.allow_list()).admit(row.base_url)
     except outbound.Refused as error:
         raise InvalidValue("base_url", str(error)) from None
+    row.save()
+
+
+def _save_channel(row: Channel, api_key: str) -> None:
+    """Saves it under the id that follows from its content. Raises ``InvalidValue`` when there is one like it."""
+    account, upstream_ids = row.account, list(channels.check_models(row.names).values())
+    row.channel_id = channels.channel_id(account.base_url, upstream_ids, api_key, account.name, row.endpoint)
+    if Channel.objects.filter(channel_id=row.channel_id).exclude(pk=row.pk).exists():
+        raise InvalidValue("name", "there is a channel of this address, models, key and name.")
+    channels.compile_channel(row, account.transport, account.base_url)
+    check_columns(row)
     row.save()
 
 

@@ -3,6 +3,10 @@
 What it will not do: leave the allow-list, follow a redirect, speak plain HTTP to a host that the operator did not
 name, send a user name from an address, obey proxy variables, wait or read without bound. The list is Cursor's own
 hosts plus those of ``POOLGATE_UPSTREAM_HOSTS`` (``host`` or ``host:port``); loopback is not on it unless named there.
+
+Provider channels are the admins' to add, so they may lead to any host, but only to public addresses: what a name
+resolves to is checked when the connection is made (``gateway.upstreams.tunnel``). The operator of the machine opens
+inner networks by ``POOLGATE_PRIVATE_NETWORKS`` (CIDR), or one host by ``POOLGATE_UPSTREAM_HOSTS``.
 """
 
 from __future__ import annotations
@@ -10,13 +14,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self
-from urllib.parse import urlsplit
+from typing import Protocol, Self
+from urllib.parse import SplitResult, urlsplit
 
 import httpx2
 from django.conf import settings
 from msgspec import Struct
 
+from core import addresses
+from core.addresses import Network
 from core.hosts import OFFICIAL_HOSTS
 
 USER_AGENT = "poolgate"
@@ -46,34 +52,78 @@ class Reply(Struct, frozen=True):
         return f"Reply(status={self.status}, {len(self.body)} bytes)"
 
 
+class Reach(Struct, frozen=True):
+    """Where a connection may end. ``public``: at public addresses only, or inside ``private``; else anywhere."""
+
+    public: bool
+    private: tuple[Network, ...] = ()
+
+
+class Destinations(Protocol):
+    """A rule for base URLs."""
+
+    def admit(self, url: str) -> Reach:
+        """Raises ``Refused``."""
+        ...
+
+
 class AllowList:
     """``host`` allows every port of it, ``host:port`` the one."""
 
     def __init__(self, named: Iterable[str]) -> None:
-        self._named = frozenset(name.strip().lower() for name in named)
+        self._named = _Named(named)
 
     def check(self, url: str) -> None:
         """Raises ``Refused``."""
-        try:
-            parts = urlsplit(url)
-            host, port = (parts.hostname or "").rstrip("."), parts.port
-        except ValueError:
-            raise Refused("That is not an address.") from None
-        if parts.scheme not in ("http", "https") or not host:
-            raise Refused("Only http and https addresses can be called.")
-        if parts.username is not None or parts.password is not None:
-            raise Refused("An address must hold no user name or password.")
-        if host in self._named or f"{host}:{port or _port(parts.scheme)}" in self._named:
-            return
-        if host not in OFFICIAL_HOSTS or port not in (None, 443):
+        self.admit(url)
+
+    def admit(self, url: str) -> Reach:
+        parts, host = _split(url)
+        public = host in OFFICIAL_HOSTS
+        if parts in self._named:
+            return Reach(public)
+        if not public or parts.port not in (None, 443):
             raise Refused(f"{host} is not allowed. Name it in POOLGATE_UPSTREAM_HOSTS if it is yours.")
         if parts.scheme != "https":
             raise Refused(f"{host} must be called by https.")
+        return Reach(public)
+
+
+class ProviderHosts:
+    """Any host by https, as long as it leads to public addresses or into ``networks``; by http into those alone."""
+
+    def __init__(self, named: Iterable[str], networks: Iterable[str] = ()) -> None:
+        self._named = _Named(named)
+        self._networks = addresses.parse_networks(networks)
+
+    def admit(self, url: str) -> Reach:
+        parts, host = _split(url)
+        if parts in self._named:
+            return Reach(public=False)
+        if parts.scheme != "https" and not self._networks:
+            raise Refused(f"{host} must be called by https.")
+        reach = Reach(public=True, private=self._networks)
+        if _is_address(host) and not may_connect(host, reach, secure=parts.scheme == "https"):
+            raise Refused(f"{host} is no public address. Open its network in POOLGATE_PRIVATE_NETWORKS if it is yours.")
+        return reach
+
+
+def may_connect(address: str, reach: Reach, *, secure: bool) -> bool:
+    """Whether a connection to a resolved address is within reach; without TLS only the operator's own networks are."""
+    if not reach.public:
+        return True
+    found = addresses.read(address)
+    return addresses.is_within(found, reach.private) or (secure and addresses.is_public(found))
 
 
 def allow_list() -> AllowList:
     """The list in force."""
     return AllowList(settings.POOLGATE_UPSTREAM_HOSTS)
+
+
+def provider_hosts() -> ProviderHosts:
+    """The rule in force for provider channels."""
+    return ProviderHosts(settings.POOLGATE_UPSTREAM_HOSTS, settings.POOLGATE_PRIVATE_NETWORKS)
 
 
 class Outbound:
@@ -136,6 +186,39 @@ class Outbound:
             return Reply(response.status_code, dict(response.headers), bytes(body))
         finally:
             await response.aclose()
+
+
+class _Named:
+    """Hosts that the operator named, each with one port or with all."""
+
+    def __init__(self, named: Iterable[str]) -> None:
+        self._named = frozenset(name.strip().lower() for name in named)
+
+    def __contains__(self, parts: SplitResult) -> bool:
+        host = (parts.hostname or "").rstrip(".")
+        return host in self._named or f"{host}:{parts.port or _port(parts.scheme)}" in self._named
+
+
+def _split(url: str) -> tuple[SplitResult, str]:
+    """The parts, and the host without a dot at its end. Raises ``Refused`` for what is no address to call."""
+    try:
+        parts = urlsplit(url)
+        host, _ = (parts.hostname or "").rstrip("."), parts.port
+    except ValueError:
+        raise Refused("That is not an address.") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise Refused("Only http and https addresses can be called.")
+    if parts.username is not None or parts.password is not None:
+        raise Refused("An address must hold no user name or password.")
+    return parts, host
+
+
+def _is_address(host: str) -> bool:
+    try:
+        addresses.read(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _port(scheme: str) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from accounts.channels import ChannelView
 from ir.errors import ApiError, Fault
 from ir.events import Event
 from ir.request import Request
@@ -94,7 +95,8 @@ class ClientRole(Protocol):
 class Target(Struct, frozen=True):
     """Where one attempt goes: an account's way out, and the model as that upstream names it.
 
-    ``credential`` is the bearer for this attempt (never logged: it is not part of any repr).
+    ``credential`` is the bearer for this attempt (never logged: it is not part of any repr). ``channel`` is set for
+    provider accounts alone.
     """
 
     account_id: int
@@ -106,6 +108,7 @@ class Target(Struct, frozen=True):
     client_version: str = ""
     proxy_url: str = ""
     context_tokens: int = 200_000
+    channel: ChannelView | None = None
 
     def __repr__(self) -> str:
         return f"Target(account_id={self.account_id}, model={self.model!r})"

@@ -190,13 +190,14 @@ class Turn:
         return Target(
             account_id=account.id,
             base_url=account.address(way),
-            model=self._route.upstream_id,
+            model=account.model_id(self._route.upstream_id),
             parameters=self._route.parameters,
             credential=bearer,
             client_type=account.client_type,
             client_version=account.client_version,
             proxy_url=account.proxy_url,
             context_tokens=self._route.model.context_tokens,
+            channel=account.channel,
         )
 
     def _clocks(self) -> Clocks:

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct, structs
 
-from accounts.compile import AccountState, AccountView, ModelView
+from accounts.compile import AccountKind, AccountState, AccountView, ModelView
 from accounts.naming import THINKING, Named
 from gateway.snapshot import Snapshot
 from ir.errors import ApiError, Culprit, Kind
@@ -40,9 +40,9 @@ def resolve(request: Request, key: KeyView, snapshot: Snapshot) -> Route:
     """Raises 404 ``model_not_found``, 403 ``model_not_allowed`` or 503 ``no_account``."""
     named = check_name(request.model, key, snapshot)
     upstream_id = named.model.upstream_id or named.name
-    candidates = _candidates(upstream_id, key.groups, snapshot)
+    candidates = _candidates(upstream_id, named.model.upstream, key.groups, snapshot)
     if not candidates:
-        raise _no_account(upstream_id, key, snapshot)
+        raise _no_account(upstream_id, named.model.upstream, key, snapshot)
     return Route(named.model, named.public, upstream_id, _parameters(request, named), candidates)
 
 
@@ -106,19 +106,25 @@ def _on_list(name: str, key: KeyView) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in key.models)
 
 
-def _candidates(upstream_id: str, groups: frozenset[int], snapshot: Snapshot) -> tuple[AccountView, ...]:
+def _candidates(
+    upstream_id: str, kind: AccountKind | None, groups: frozenset[int], snapshot: Snapshot
+) -> tuple[AccountView, ...]:
     """The accounts of these groups that serve the model: looked for once a snapshot, not once a request."""
-    found = snapshot.pools.get((groups, upstream_id))
+    found = snapshot.pools.get((groups, kind, upstream_id))
     if found is None:
         found = tuple(
             account
             for account in snapshot.accounts
-            if account.groups & groups and account.state is AccountState.READY and account.serves(upstream_id)
+            if account.groups & groups and account.state is AccountState.READY and _serves(account, upstream_id, kind)
         )
         if len(snapshot.pools) >= POOLS_KEPT:
             snapshot.pools.clear()
-        snapshot.pools[groups, upstream_id] = found
+        snapshot.pools[groups, kind, upstream_id] = found
     return found
+
+
+def _serves(account: AccountView, upstream_id: str, kind: AccountKind | None) -> bool:
+    return kind in (None, account.kind) and account.serves(upstream_id)
 
 
 def _parameters(request: Request, named: Named) -> Mapping[str, str]:
@@ -127,12 +133,12 @@ def _parameters(request: Request, named: Named) -> Mapping[str, str]:
     return {**model.parameters, **model.thinking_parameters} if on else model.parameters
 
 
-def _no_account(upstream_id: str, key: KeyView, snapshot: Snapshot) -> ApiError:
+def _no_account(upstream_id: str, kind: AccountKind | None, key: KeyView, snapshot: Snapshot) -> ApiError:
     """The message tells the classes of the reason, never an account's name."""
     allowed = [account for account in snapshot.accounts if account.groups & key.groups]
     if not allowed:
         reason = "no account group of this team holds an account"
-    elif not any(account.serves(upstream_id) for account in allowed):
+    elif not any(_serves(account, upstream_id, kind) for account in allowed):
         reason = "no account serves this model"
     else:
         reason = "every account that serves this model is resting or switched off"

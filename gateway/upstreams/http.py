@@ -19,8 +19,7 @@ from typing import Any
 
 import httptools
 
-from core.hosts import OFFICIAL_HOSTS
-from core.outbound import AllowList, Refused
+from core.outbound import Destinations, Refused
 from gateway.upstreams.faults import as_fault
 from gateway.upstreams.tunnel import Origin, connect, parse_origin
 from ir.errors import Fault, Reason, Stage
@@ -98,7 +97,7 @@ class Answer:
 class Door:
     """A pool of connections; one a process. ``tls`` replaces the system's trust in tests."""
 
-    def __init__(self, allowed: AllowList, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, allowed: Destinations, *, tls: ssl.SSLContext | None = None) -> None:
         self._allowed = allowed
         self._tls = tls or ssl.create_default_context()
         self._tls.set_alpn_protocols(["http/1.1"])
@@ -106,14 +105,12 @@ class Door:
         self._origins: dict[tuple[str, str], Origin] = {}
 
     def origin(self, base_url: str, proxy_url: str = "") -> Origin:
-        """Raises ``Fault`` for an address outside the allow-list."""
+        """Raises ``Fault`` for an address that the door does not lead to."""
         key = base_url, proxy_url
         origin = self._origins.get(key)
         if origin is None:
             try:
-                self._allowed.check(base_url)
-                host = parse_origin(base_url).host
-                origin = parse_origin(base_url, proxy_url, public=host in OFFICIAL_HOSTS)
+                origin = parse_origin(base_url, proxy_url, reach=self._allowed.admit(base_url))
             except (Refused, ValueError):
                 raise Fault(Reason.INTERNAL, Stage.CONNECT, upstream_code="address_refused") from None
             self._origins[key] = origin

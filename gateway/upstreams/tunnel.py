@@ -1,7 +1,8 @@
 """From an address to an open connection: checked names, a proxy when the account has one, TLS.
 
-An official host must resolve to public addresses only: a poisoned answer that points inwards would otherwise get the
-account's token. The check and the connection use the same answer, so there is nothing to change in between. A proxy
+A name must resolve to addresses within its reach (``core.outbound.Reach``): for an official host or a provider's only
+to public ones, since a poisoned answer, or an admin's slip, that points inwards would otherwise get the account's
+token. The check and the connection use the same answer, so there is nothing to change in between. A proxy
 (``http``, ``https`` or ``socks5``) gets the name, never an address of ours, and TLS runs through it end to end.
 """
 
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ipaddress
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -18,9 +18,14 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from msgspec import Struct
 
+from core.outbound import Reach, may_connect
+
 _ADDRESSES_TRIED = 4
 _REPLY_LIMIT = 16 * 1024
 _SOCKS_PORT = 1080
+
+
+PUBLIC = Reach(public=True)
 
 
 class ProxyError(OSError):
@@ -32,13 +37,13 @@ class ResolveError(OSError):
 
 
 class Origin(Struct, frozen=True):
-    """Where a connection ends. ``public`` demands that the name resolves to public addresses."""
+    """Where a connection ends. ``reach`` is what its name may resolve to."""
 
     scheme: str
     host: str
     port: int
     proxy_url: str = ""
-    public: bool = True
+    reach: Reach = PUBLIC
 
     @property
     def authority(self) -> str:
@@ -47,12 +52,12 @@ class Origin(Struct, frozen=True):
         return host if self.port == _default_port(self.scheme) else f"{host}:{self.port}"
 
 
-def parse_origin(base_url: str, proxy_url: str = "", *, public: bool = True) -> Origin:
+def parse_origin(base_url: str, proxy_url: str = "", *, reach: Reach = PUBLIC) -> Origin:
     """Raises ``ValueError`` for what is no http or https address."""
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("not an http address")
-    return Origin(parts.scheme, parts.hostname, parts.port or _default_port(parts.scheme), proxy_url, public)
+    return Origin(parts.scheme, parts.hostname, parts.port or _default_port(parts.scheme), proxy_url, reach)
 
 
 async def connect(protocol: asyncio.Protocol, origin: Origin, tls: ssl.SSLContext) -> None:
@@ -60,6 +65,8 @@ async def connect(protocol: asyncio.Protocol, origin: Origin, tls: ssl.SSLContex
     loop = asyncio.get_running_loop()
     secure = tls if origin.scheme == "https" else None
     server_hostname = origin.host if secure else None
+    if origin.proxy_url and origin.reach.public and secure is None:
+        raise ResolveError("without TLS a proxy could be led anywhere")
     if not origin.proxy_url:
         await _connect_any(loop, lambda: protocol, await _resolve(loop, origin), secure, server_hostname)
         return
@@ -83,7 +90,8 @@ async def _resolve(loop: asyncio.AbstractEventLoop, origin: Origin) -> list[tupl
     except socket.gaierror:
         raise ResolveError("the name does not resolve") from None
     addresses = [(str(entry[4][0]), origin.port) for entry in found]
-    if origin.public and not all(ipaddress.ip_address(host.partition("%")[0]).is_global for host, _ in addresses):
+    secure = origin.scheme == "https"
+    if not all(may_connect(host, origin.reach, secure=secure) for host, _ in addresses):
         raise ResolveError("the name resolves to an address that is not public")
     return addresses[:_ADDRESSES_TRIED]
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
+from accounts.channels import ChannelView
 from accounts.compile import AccountKind, AccountState, AccountView, ModelView, Transport
 from accounts.naming import Alias, Names
 from core.settings import Settings
@@ -202,3 +204,29 @@ def test_names_that_callers_make_up_fill_no_memory_without_end(monkeypatch: pyte
     for number in range(10):
         assert resolve(f"sim-{number}", found=found).upstream_id == f"sim-{number}"
         assert len(found.pools) <= 3
+
+
+def provider(number: int, **models: str) -> AccountView:
+    channel = ChannelView("0" * 16, "https://vendor/v1/chat/completions", models)
+    return account(number, kind=AccountKind.PROVIDER, transport=Transport.OPENAI_CHAT, channel=channel)
+
+
+def with_upstream(kind: AccountKind | None, *accounts: AccountView) -> Snapshot:
+    names = Names(models={"base": ModelView("base", "base-up", upstream=kind)})
+    return structs.replace(snapshot(*accounts), names=names)
+
+
+@pytest.mark.parametrize(("kind", "asked"), [(None, [1, 2]), (AccountKind.CURSOR, [1]), (AccountKind.PROVIDER, [2])])
+def test_a_model_may_name_the_kind_of_account_that_serves_it(kind: AccountKind | None, asked: list[int]) -> None:
+    found = with_upstream(kind, account(1), provider(2, **{"base-up": "vendor-1"}))
+    assert [one.id for one in resolve("base", found=found).candidates] == asked
+
+
+def test_a_provider_account_serves_its_own_models_alone() -> None:
+    found = with_upstream(None, provider(1, other="x"), provider(2, **{"base-up": "vendor-1"}))
+    assert [one.model_id("base-up") for one in resolve("base", found=found).candidates] == ["vendor-1"]
+
+
+def test_no_account_of_the_kind_is_said_in_words() -> None:
+    with pytest.raises(ApiError, match="no account serves this model"):
+        resolve("base", found=with_upstream(AccountKind.PROVIDER, account(1)))

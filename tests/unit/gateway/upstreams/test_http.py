@@ -15,7 +15,7 @@ import httptools
 import httptools.parser.errors
 import pytest
 
-from core.outbound import AllowList
+from core.outbound import AllowList, Reach
 from gateway.upstreams import http, tunnel
 from gateway.upstreams.faults import as_fault
 from gateway.upstreams.http import Answer, Door, header_lines
@@ -24,6 +24,7 @@ from ir.errors import Culprit, Fault, Reason, Stage
 from tests.unit.gateway.upstreams.loopback import Handler, read_request, serving
 
 HEAD = header_lines({"authorization": "Bearer t"})
+ANYWHERE = Reach(public=False)
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n"
 
 
@@ -318,7 +319,7 @@ async def test_a_connection_that_is_not_made_in_time_is_given_up() -> None:
         await reader.read()
 
     async with serving(silent) as (server, port), opened(port) as (door, _):
-        origin = Origin("https", "127.0.0.1", port, public=False)  # the handshake is never answered
+        origin = Origin("https", "127.0.0.1", port, reach=ANYWHERE)  # the handshake is never answered
         with pytest.raises(Fault) as caught:
             await post(door, origin, limit=0.1)
         assert (caught.value.reason, caught.value.stage) == (Reason.TIMEOUT, Stage.CONNECT)
@@ -330,7 +331,7 @@ async def test_cancelling_while_connecting_leaves_no_socket() -> None:
         await reader.read()
 
     async with serving(silent) as (server, port), opened(port) as (door, _):
-        task = asyncio.create_task(post(door, Origin("https", "127.0.0.1", port, public=False)))
+        task = asyncio.create_task(post(door, Origin("https", "127.0.0.1", port, reach=ANYWHERE)))
         await asyncio.sleep(0.05)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
