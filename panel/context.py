@@ -27,6 +27,7 @@ NAVIGATION = (
     Entry("Overview", "gauge", ("overview",)),
     Entry("Requests", "list-details", ("requests", "request")),
     Entry("Accounts", "server-2", ("accounts",)),
+    Entry("Keys", "key", ("keys", "key_new", "key", "key_revoke")),
     Entry("Settings", "adjustments-horizontal", ("settings", "settings_save", "settings_history")),
 )
 

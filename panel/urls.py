@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from panel.accounts import accounts
+from panel.keys import key, key_new, key_revoke, keys
 from panel.overview import overview, overview_chart, overview_live
 from panel.requests import request, requests
 from panel.settings import settings, settings_history, settings_save
@@ -17,6 +18,10 @@ urlpatterns = [
     path("requests", requests, name="requests"),
     path("requests/<str:request_id>", request, name="request"),
     path("accounts", accounts, name="accounts"),
+    path("keys", keys, name="keys"),
+    path("keys/new", key_new, name="key_new"),
+    path("keys/<str:public_id>", key, name="key"),
+    path("keys/<str:public_id>/revoke", key_revoke, name="key_revoke"),
     path("settings", settings, name="settings"),
     path("settings/save", settings_save, name="settings_save"),
     path("settings/history", settings_history, name="settings_history"),

@@ -23,6 +23,8 @@ _COLOURS = {
     "caller": "yellow",
     "failed": "red",
     "ready": "green",
+    "active": "green",
+    "expired": "yellow",
     "cooling": "yellow",
     "needs_sign_in": "orange",
     "blocked": "red",

@@ -22,6 +22,7 @@ from core.audit import SYSTEM
 from core.settings import Settings
 from ops.models import RequestRecord
 from ops.record import Attempt, Outcome
+from tenants import keys
 from tenants.models import ApiKey, Team
 from tenants.verbs import change_password, create_owner, create_team, issue_key
 from tests.browser.webdriver import CHROMIUM, DRIVER, Browser, browser
@@ -33,7 +34,17 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
 ]
 MODELS = ("claude-sonnet-4.6", "claude-sonnet-4.6", "gpt-5.2", "composer-2.5", "claude-opus-4.6-thinking")
-PAGES = ("/", "/requests", "/requests/req-0000", "/accounts", "/settings", "/settings/history", "/password")
+PAGES = (
+    "/",
+    "/requests",
+    "/requests/req-0000",
+    "/accounts",
+    "/keys",
+    "/keys/new",
+    "/settings",
+    "/settings/history",
+    "/password",
+)
 
 
 class LiveServer(Protocol):
@@ -79,9 +90,9 @@ def make_account(name: str) -> Account:
 def make_traffic(teams: list[Team], accounts: list[Account]) -> None:
     """An hour of requests that looks like one: mostly served, a few of every other end."""
     dice = random.Random(7)
-    keys = [issue_key(team, name)[0] for team, name in zip(teams, ("laptop", "nightly"), strict=True)]
+    issued = [issue_key(team, name)[0] for team, name in zip(teams, ("laptop", "nightly"), strict=True)]
     for number in range(240):
-        key: ApiKey = dice.choice(keys)
+        key: ApiKey = dice.choice(issued)
         ends = [Outcome.OK] * 30 + [Outcome.CLIENT_ERROR, Outcome.REJECTED, Outcome.UPSTREAM_ERROR, Outcome.CLIENT_GONE]
         outcome = dice.choice(ends)
         first = dice.randint(280, 1900)
@@ -204,6 +215,19 @@ def test_a_setting_is_changed_by_switch_and_number_after_a_look_at_the_differenc
     assert settings_store.current() == Settings(gemini_native_enabled=True)
 
 
+def test_a_new_key_can_be_copied_and_is_gone_with_the_page(panel: Browser, live_server: LiveServer) -> None:
+    panel.open(f"{live_server.url}/keys/new")
+    panel.type("#id_name", "from the browser")
+    panel.script("document.querySelector('form.form-narrow button.btn-primary').click()")
+    text = panel.wait("return document.querySelector('#issued-key')?.textContent")
+    assert keys.parse(text) is not None
+    panel.click("[data-copy=issued-key]")
+    panel.wait("return getSelection().toString() || document.querySelector('.copied')")
+    panel.open(f"{live_server.url}/keys")
+    assert text not in panel.script("return document.body.textContent")
+    assert "from the browser" in panel.script("return document.body.textContent")
+
+
 def test_pictures_for_the_documentation(panel: Browser, live_server: LiveServer) -> None:
     assert RequestRecord.objects.count() == 240
     panel.wait("return document.querySelector('.uplot canvas')")
@@ -216,6 +240,8 @@ def test_pictures_for_the_documentation(panel: Browser, live_server: LiveServer)
         "requests-dark.png": "/requests",
         "request-dark.png": "/requests/req-0000",
         "settings-dark.png": "/settings",
+        "keys-dark.png": "/keys",
+        "key-dark.png": "/keys/new",
     }.items():
         panel.open(f"{live_server.url}{page}")
         pictures[name] = panel.screenshot()

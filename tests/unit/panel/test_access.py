@@ -11,12 +11,12 @@ from django.urls import get_resolver, path, reverse
 from panel.access import RULES, Role
 from panel.accounts import accounts
 from panel.urls import urlpatterns
+from tenants.models import ApiKey, Team
 from tenants.models import Role as TeamRole
-from tenants.models import Team
 from tests.unit.panel.conftest import make_record, make_user, signed_in
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-ARGUMENTS = {"request": ["req-red"]}
+ARGUMENTS = {"request": ["req-red"], "key": ["keyofred"], "key_revoke": ["keyofred"]}
 
 
 def address(name: str) -> str:
@@ -26,6 +26,7 @@ def address(name: str) -> str:
 @pytest.fixture
 def people(red: Team, blue: Team, owner: User) -> dict[Role, Client]:
     make_record("req-red", red.pk)
+    ApiKey.objects.create(team=red, name="laptop", public_id="keyofred", digest=b"", last_four="abcd")
     return {
         Role.ANYONE: Client(),
         Role.SIGNED_IN: signed_in(make_user("loner")),

@@ -21,6 +21,8 @@ PAGES = (
     "/requests",
     "/requests/req-1",
     "/accounts",
+    "/keys",
+    "/keys/new",
     "/settings",
     "/settings/history",
     "/password",
