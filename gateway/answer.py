@@ -126,7 +126,7 @@ class Answer:
             self._record.status = reply.status
             await self._exchange.respond_error(reply)
         elif self._stream is not None:
-            self._record.status = 200
+            self._record.status, self._record.in_stream_error = 200, True
             await self._exchange.write(self._stream.fail(error), more=False)
 
     def gone(self) -> None:

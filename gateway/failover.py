@@ -89,7 +89,7 @@ class Turn:
         lease: Lease | None = None
         while True:
             lease = lease or await self._lease(fault)
-            began = time.monotonic()
+            began = self._begin()
             try:
                 async with aclosing(self._attempt(lease)) as batches:
                     async for batch in batches:
@@ -119,6 +119,7 @@ class Turn:
         """A slot on an account not left yet. Without one: the last fault's answer, or 503 with the reason's class."""
         if fault is not None and time.monotonic() - self._started > LAST_START:
             raise explain(fault)
+        asked = time.monotonic()
         got = await self._entry.take(
             self._route.candidates,
             self._route.upstream_id,
@@ -127,9 +128,17 @@ class Turn:
             life=self._settings.slot_ttl,
             wait=self._settings.wait_for_slot if fault is None else 0.0,
         )
+        self._entry.record.wait_ms += round((time.monotonic() - asked) * 1000)
         if isinstance(got, Lease):
             return got
         raise explain(fault) if fault is not None else _refusal(got)
+
+    def _begin(self) -> float:
+        """When an attempt begins; the first ends our own part of the time that the caller waits."""
+        began, record = time.monotonic(), self._entry.record
+        if not record.attempts:
+            record.overhead_ms = max(0, round((began - self._started) * 1000) - record.body_ms)
+        return began
 
     async def _attempt(self, lease: Lease) -> AsyncGenerator[Sequence[Event], None]:
         """One try on one account. Raises ``Fault``; closes its run on every way out."""
@@ -269,6 +278,7 @@ class Turn:
         )
         record.attempts = (*record.attempts, attempt)
         record.account_id, record.transport = lease.account.id, way
+        record.group_id = min(lease.account.groups & self._route.groups, default=None)
         record.reason, record.stage = (fault.reason, fault.stage) if fault else ("", "")
         metrics.count_attempt(fault.reason if fault else None, fault.stage if fault else Stage.END)
 

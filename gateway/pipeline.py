@@ -67,7 +67,9 @@ async def serve(exchange: Exchange, role: Role, services: Services) -> None:
     answer = Answer(exchange, role, record, started)
     entry = None
     try:
-        errand, keep = await _prepare(exchange, role, snapshot, key, record)
+        raw = await exchange.read_body(snapshot.settings.max_body_bytes, snapshot.settings.body_timeout)
+        record.request_bytes, record.body_ms = len(raw), round((time.monotonic() - started) * 1000)
+        errand, keep = await _prepare(raw, exchange, role, snapshot, key, record)
         entry = services.ledger.admit(record)
         turn = Turn(errand, snapshot.settings, entry, services, Caller(key.row_id, key.max_concurrency), started)
         meta = _meta(exchange, errand, record, key)
@@ -91,12 +93,10 @@ async def serve(exchange: Exchange, role: Role, services: Services) -> None:
 
 
 async def _prepare(
-    exchange: Exchange, role: Role, snapshot: Snapshot, key: KeyView, record: Record
+    raw: bytes, exchange: Exchange, role: Role, snapshot: Snapshot, key: KeyView, record: Record
 ) -> tuple[Errand, Keep | None]:
     """Everything that can be refused without asking an upstream, cheapest and most telling first."""
     settings = snapshot.settings
-    raw = await exchange.read_body(settings.max_body_bytes, settings.body_timeout)
-    record.request_bytes = len(raw)
     body = await continuity.recall(role, json.parse(raw), key)
     request = role.decode_request(body)
     record.model, record.stream = routing.served_name(request.model, key, snapshot), request.stream
@@ -159,6 +159,7 @@ def _open_record(exchange: Exchange, role: Role, key: KeyView) -> Record:
         endpoint=exchange.endpoint,
         team_id=key.team_id,
         key_id=key.row_id,
+        key_prefix=key.public_id,
         client_request_id=given if _CLIENT_REQUEST_ID.fullmatch(given) else "",
         client_ip=exchange.client_ip,
         client=next((name for name in _CLIENTS if name in agent), "other"),
@@ -167,6 +168,7 @@ def _open_record(exchange: Exchange, role: Role, key: KeyView) -> Record:
 
 def _describe(request: Request, measured: budgets.Measured, record: Record) -> None:
     """Sizes and counts for the record: structure, never content."""
+    record.tool_choice = request.tool_choice.mode if request.tools else ""
     record.message_count = len(request.messages)
     record.tool_count = measured.tool_count
     record.schema_bytes = measured.schema_bytes

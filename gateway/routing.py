@@ -26,7 +26,8 @@ POOLS_KEPT = 1024
 class Route(Struct, frozen=True):
     """``upstream_id`` and ``parameters`` are what the upstream is asked for; ``candidates`` is never empty.
 
-    ``served`` is the public name of what serves, which is not what the caller named where an alias or a fallback led.
+    ``served`` is the public name of what serves, which is not what the caller named where an alias or a fallback led;
+    ``groups`` are those that the caller's team may use.
     """
 
     model: ModelView
@@ -34,6 +35,7 @@ class Route(Struct, frozen=True):
     upstream_id: str
     parameters: Mapping[str, str]
     candidates: tuple[AccountView, ...]
+    groups: frozenset[int] = frozenset()
 
 
 def resolve(request: Request, key: KeyView, snapshot: Snapshot) -> Route:
@@ -43,7 +45,7 @@ def resolve(request: Request, key: KeyView, snapshot: Snapshot) -> Route:
     candidates = _candidates(upstream_id, named.model.upstream, key.groups, snapshot)
     if not candidates:
         raise _no_account(upstream_id, named.model.upstream, key, snapshot)
-    return Route(named.model, named.public, upstream_id, _parameters(request, named), candidates)
+    return Route(named.model, named.public, upstream_id, _parameters(request, named), candidates, key.groups)
 
 
 def check_name(name: str, key: KeyView, snapshot: Snapshot) -> Named:

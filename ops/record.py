@@ -55,6 +55,7 @@ class Record(Struct, omit_defaults=True, kw_only=True):
     endpoint: str
     team_id: int | None = None
     key_id: int | None = None
+    key_prefix: str = ""  # the key's public id
     client_request_id: str = ""
     client_ip: str = ""
     client: str = ""  # product token of the user agent, from a closed list
@@ -63,6 +64,7 @@ class Record(Struct, omit_defaults=True, kw_only=True):
     stream: bool = False
     process: str = ""
     account_id: int | None = None
+    group_id: int | None = None  # by which the team may use the account
     transport: str = ""
     outcome: str = ""
     status: int = 0
@@ -72,9 +74,12 @@ class Record(Struct, omit_defaults=True, kw_only=True):
     stage: str = ""
     finish: str = ""
     committed: bool = False
+    in_stream_error: bool = False  # the caller saw 200 and an error behind it
     duration_ms: int = 0
+    body_ms: int = 0  # until the request's body was there
+    overhead_ms: int = 0  # from then to the first upstream call, the wait for a slot included
+    wait_ms: int = 0  # for slots
     first_token_ms: int | None = None
-    overhead_ms: float = 0
     request_bytes: int = 0
     response_bytes: int = 0
     message_count: int = 0
@@ -83,6 +88,7 @@ class Record(Struct, omit_defaults=True, kw_only=True):
     image_count: int = 0
     image_bytes: int = 0
     prompt_bytes: int = 0
+    tool_choice: str = ""
     tool_call_count: int = 0
     summary: str = ""  # roles and part types with counts, nothing else
     ignored: tuple[str, ...] = ()

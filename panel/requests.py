@@ -94,6 +94,7 @@ def _describe(line: queries.Line, is_owner: bool) -> list[tuple[str, list[tuple[
         ("Finish", words(record.finish) or UNKNOWN),
         ("Answer as JSON", words(record.structured) or UNKNOWN),
         ("Output had begun", "yes" if record.committed else "no"),
+        ("Error behind a 200", "yes" if record.in_stream_error else "no"),
     ]
     if is_owner:
         request += [("Address", record.client_ip or UNKNOWN)]
@@ -105,7 +106,9 @@ def _measures(record: RequestRecord) -> list[tuple[str, list[tuple[str, str]]]]:
     measured = [
         ("First token", milliseconds(record.first_token_ms)),
         ("Duration", milliseconds(record.duration_ms)),
-        ("Of it our own", milliseconds(record.overhead_ms)),
+        ("Until the body was there", milliseconds(record.body_ms)),
+        ("Then until the upstream was called", milliseconds(record.overhead_ms)),
+        ("Of it waiting for a slot", milliseconds(record.wait_ms)),
         ("Tokens in", count(record.input_tokens)),
         ("Tokens out", count(record.output_tokens)),
         ("Tokens read from cache", count(record.cache_read_tokens)),
@@ -120,6 +123,7 @@ def _measures(record: RequestRecord) -> list[tuple[str, list[tuple[str, str]]]]:
         ("Messages", count(record.message_count)),
         ("Tools", f"{count(record.tool_count)}, schemas {size(record.schema_bytes)}"),
         ("Images", f"{count(record.image_count)}, {size(record.image_bytes)}"),
+        ("Tool choice", words(record.tool_choice) or UNKNOWN),
         ("Tool calls", count(record.tool_call_count)),
         ("Shape", record.summary or UNKNOWN),
     ]

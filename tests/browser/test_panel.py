@@ -108,7 +108,7 @@ def make_traffic(teams: list[Team], accounts: list[Account]) -> None:
             client="claude-cli" if protocol == "messages" else "openai-python",
             committed=outcome is Outcome.OK,
             finish="stop" if outcome is Outcome.OK else "",
-            overhead_ms=2.0,
+            overhead_ms=2,
             request_bytes=dice.randint(4_000, 300_000),
             response_bytes=dice.randint(800, 40_000),
             message_count=dice.randint(1, 60),
