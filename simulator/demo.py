@@ -1,15 +1,21 @@
-"""Short believable answers for the demo names, with a tool call where the prompt plainly asks for one."""
+"""Short believable answers for the demo names, with a tool call where the prompt plainly asks for one.
+
+Only what a person wrote counts: coding clients surround it with blocks of their own (``<system-reminder>…``), which
+name every tool they have, and a model that took those for a wish would call tools, and start agents, without end.
+"""
 
 from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Sequence
 
 from simulator import examples
 from simulator.steps import Call, Calls, Prompt, Script, Text, Tool
 from simulator.words import deltas, picture_line
 
 _WORD = re.compile(r"[a-z]{4,}")
+_CLIENT_BLOCK = re.compile(r"<([a-zA-Z_-]+)(?:\s[^>]*)?>.*?</\1>", re.DOTALL)
 _PROPER = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][a-zà-ÿ]+(?:[ -][A-Z][a-zà-ÿ]+)*")
 # Words that stand in any tool's description and say nothing about when to use it.
 _COMMON_TEXT = (
@@ -36,11 +42,12 @@ def answer(prompt: Prompt) -> Script:
     if prompt.results:
         yield from (Text(one) for one in deltas(_from_results(prompt.results)))
         return
-    chosen = _mentioned(prompt)
+    said = _CLIENT_BLOCK.sub("", prompt.text).strip()
+    chosen = _mentioned(said, prompt.tools)
     if chosen is None:
-        yield from (Text(one) for one in deltas(_say(prompt)))
+        yield from (Text(one) for one in deltas(_say(said, prompt)))
         return
-    results = yield Calls((Call(chosen.name, _arguments(chosen, prompt.text)),))
+    results = yield Calls((Call(chosen.name, _arguments(chosen, said)),))
     yield from (Text(one) for one in deltas(_from_results(results)))
 
 
@@ -48,26 +55,32 @@ def _from_results(results: tuple[str, ...]) -> str:
     return "Here is what I found: " + "; ".join(" ".join(result.split()) for result in results)
 
 
-def _say(prompt: Prompt) -> str:
+def _say(said: str, prompt: Prompt) -> str:
     if prompt.pictures:
         return f"I can see {len(prompt.pictures)} image(s): " + ", ".join(map(picture_line, prompt.pictures)) + "."
-    lowered = prompt.text.lower()
+    lowered = said.lower()
     for pattern, text in ANSWERS:
         if re.search(pattern, lowered):
             return text
-    return FALLBACK[zlib.crc32(prompt.text.encode()) % len(FALLBACK)]
+    return FALLBACK[zlib.crc32(said.encode()) % len(FALLBACK)]
 
 
-def _mentioned(prompt: Prompt) -> Tool | None:
-    lowered = prompt.text.lower()
-    for tool in prompt.tools:
-        if tool.tool_name.lower() in lowered or tool.tool_name.lower().replace("_", " ") in lowered:
+def _mentioned(said: str, tools: Sequence[Tool]) -> Tool | None:
+    lowered = said.lower()
+    for tool in tools:
+        name = tool.tool_name.lower()
+        if re.search(rf"\b({re.escape(name)}|{re.escape(name.replace('_', ' '))})\b", lowered):
             return tool
-    said = set(_WORD.findall(lowered)) - COMMON
-    for tool in prompt.tools:
-        if said & (set(_WORD.findall(f"{tool.tool_name} {tool.description}".lower())) - COMMON):
+    words = set(_WORD.findall(lowered)) - COMMON
+    for tool in tools:
+        if words & (_words_of(tool) - COMMON):
             return tool
     return None
+
+
+def _words_of(tool: Tool) -> set[str]:
+    purpose = re.split(r"[.\n]", tool.description.strip())[0]  # the rest of a description is rules of use
+    return set(_WORD.findall(f"{tool.tool_name} {purpose}".lower()))
 
 
 def _arguments(tool: Tool, text: str) -> dict[str, object]:
