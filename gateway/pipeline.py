@@ -47,9 +47,11 @@ SIGNATURE = "reasoning"
 
 
 class Role(ServerRole, Protocol):
-    """``REASONING_BY_KEY``: whether the key's policy shows thinking, or else the request itself."""
+    """``REASONING_BY_KEY``: whether the key's policy shows thinking, or else the request itself. ``OUTPUT_LIMIT``: what
+    the protocol calls the limit of an answer."""
 
     NAME: str
+    OUTPUT_LIMIT: str
     REASONING_BY_KEY: bool
 
 
@@ -106,7 +108,7 @@ async def _prepare(
     measured = budgets.measure(request)
     _describe(request, measured, record)
     route = routing.resolve(request, key, snapshot)
-    request = _clamp(request, route)
+    request = _clamp(request, route, role.OUTPUT_LIMIT)
     record.ignored, record.upstream_model = request.ignored, route.upstream_id
     if route.served != request.model:
         exchange.extra.append((b"x-poolgate-model", route.served.encode()))
@@ -129,12 +131,12 @@ def _refuse_hosted(path: str) -> ApiError:
     return invalid("unsupported_tool_type", f"{path}: this API key refuses tools that run at the vendor", path)
 
 
-def _clamp(request: Request, route: Route) -> Request:
-    """An output limit above the model's own is lowered to it, and listed as ignored."""
+def _clamp(request: Request, route: Route, name: str) -> Request:
+    """An output limit above the model's own is lowered to it, and listed as ignored under the protocol's ``name``."""
     most = route.model.max_output_tokens
     if request.max_output_tokens is None or request.max_output_tokens <= most:
         return request
-    return structs.replace(request, max_output_tokens=most, ignored=(*request.ignored, "max_tokens"))
+    return structs.replace(request, max_output_tokens=most, ignored=(*request.ignored, name))
 
 
 def _meta(exchange: Exchange, errand: Errand, record: Record, key: KeyView) -> ResponseMeta:

@@ -1,7 +1,7 @@
-"""The acceptance criteria that concern Chat and Messages, over raw HTTP on parsed JSON, whole and streamed.
+"""The acceptance criteria for Chat, Messages and Responses, over raw HTTP on parsed JSON, whole and streamed.
 
-One turn is asked for in both protocols, and both have to show the same answer in their own words. (10 concerns
-Responses; 9, 11 and 12 are about refusals: ``test_refusals``.)
+One turn is asked for in each protocol, and each has to show the same answer in its own words. (9, 11 and 12 are about
+refusals: ``test_refusals``; Gemini's are in ``test_gemini``.)
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from tests.conformance import wire
-from tests.conformance.caller import CALLED, PROTOCOLS, STOPPED, Caller, tools
+from tests.conformance.caller import CALLED, EVERY, STOPPED, Caller, tools
 from tests.plugins.house import House
 
 pytestmark = [
     pytest.mark.usefixtures("calm"),
-    pytest.mark.parametrize("protocol", PROTOCOLS),
+    pytest.mark.parametrize("protocol", EVERY),
     pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"]),
 ]
 
@@ -31,7 +31,7 @@ def call(city: str) -> str:
 
 
 def test_plain_text_with_a_system_prompt(caller: Caller, calm: House, protocol: str, stream: bool) -> None:
-    if protocol == "chat":
+    if protocol != "messages":
         system = [{"role": "system", "content": "Be brief."}, {"role": "developer", "content": "In English."}]
         turn = caller.ask(protocol, "sim-echo", [*system, {"role": "user", "content": "Hello !"}], stream=stream)
     else:
@@ -64,8 +64,7 @@ def test_text_before_a_call(caller: Caller, protocol: str, stream: bool) -> None
 
 
 def test_a_second_turn_after_a_result(caller: Caller, calm: House, protocol: str, stream: bool) -> None:
-    history = CHAT_HISTORY if protocol == "chat" else MESSAGES_HISTORY
-    turn = caller.ask(protocol, "sim-history", history, stream=stream, **weather(protocol))
+    turn = caller.ask(protocol, "sim-history", HISTORY[protocol], stream=stream, **weather(protocol))
     lengths = {"user": len("Weather?"), "call": len('{"city":"上海"}'), "tool": len('{"temp":26}')}
     expected = [f"{role} {length}" for role, length in lengths.items()] + [f"user {len('And tomorrow?')}"]
     assert turn.text.splitlines() == expected
@@ -100,6 +99,19 @@ MESSAGES_HISTORY = [
 ]
 
 
+RESPONSES_HISTORY = [
+    {"role": "user", "content": "Weather?"},
+    {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": '{"city":"上海"}'},
+    {"type": "function_call_output", "call_id": "call_1", "output": '{"temp":26}'},
+    {"role": "user", "content": "And tomorrow?"},
+]
+HISTORY: dict[str, list[Any]] = {
+    "chat": CHAT_HISTORY,
+    "messages": MESSAGES_HISTORY,
+    "responses": RESPONSES_HISTORY,
+}
+
+
 def test_parallel_results_reach_the_upstream_in_the_order_of_their_calls(
     caller: Caller, protocol: str, stream: bool
 ) -> None:
@@ -117,6 +129,13 @@ def test_parallel_results_reach_the_upstream_in_the_order_of_their_calls(
             {"role": "tool", "tool_call_id": key, "content": text} for key, _, text in reversed(calls)
         ]
         history = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "tool_calls": asked}, *results]
+    elif protocol == "responses":
+        items = [
+            {"type": "function_call", "call_id": key, "name": "get_weather", "arguments": json.dumps({"city": city})}
+            for key, city, _ in calls
+        ]
+        results = [{"type": "function_call_output", "call_id": key, "output": text} for key, _, text in reversed(calls)]
+        history = [{"role": "user", "content": "Weather?"}, *items, *results]
     else:
         blocks = [
             {"type": "tool_use", "id": key, "name": "get_weather", "input": {"city": city}} for key, city, _ in calls

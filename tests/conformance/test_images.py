@@ -1,4 +1,5 @@
-"""Images over both protocols: what arrives is byte for byte what was sent, and each limit holds at its boundary."""
+"""Images over every protocol that takes them: what arrives is byte for byte what was sent, and each limit holds at its
+boundary."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conformance import wire
-from tests.conformance.caller import PROTOCOLS, Caller, image
+from tests.conformance.caller import EVERY, Caller, image, text
 from tests.plugins.house import House
 
 MIB = 1024 * 1024
@@ -19,9 +20,13 @@ HEADS = {
     "image/gif": b"GIF89a",
     "image/webp": b"RIFF\x24\x00\x00\x00WEBP",
 }
-TOO_LARGE = {"chat": ("invalid_request_error", "messages"), "messages": ("request_too_large", None)}
+TOO_LARGE = {
+    "chat": ("invalid_request_error", "messages"),
+    "messages": ("request_too_large", None),
+    "responses": ("invalid_request_error", "input"),
+}
 
-pytestmark = [pytest.mark.usefixtures("calm"), pytest.mark.parametrize("protocol", PROTOCOLS)]
+pytestmark = [pytest.mark.usefixtures("calm"), pytest.mark.parametrize("protocol", EVERY)]
 
 
 def picture(media_type: str, size: int, filler: int = 0) -> bytes:
@@ -29,10 +34,10 @@ def picture(media_type: str, size: int, filler: int = 0) -> bytes:
     return HEADS[media_type].ljust(size, bytes([filler]))
 
 
-def shown(protocol: str, *pictures: tuple[str, bytes], text: str = "Look.") -> list[dict[str, Any]]:
+def shown(protocol: str, *pictures: tuple[str, bytes], words: str = "Look.") -> list[dict[str, Any]]:
     """One user message with the pictures behind a text."""
     parts = [image(protocol, media_type, base64.b64encode(data).decode()) for media_type, data in pictures]
-    return [{"role": "user", "content": [{"type": "text", "text": text}, *parts]}]
+    return [{"role": "user", "content": [text(protocol, words), *parts]}]
 
 
 def lines(*pictures: tuple[str, bytes]) -> list[str]:
@@ -97,7 +102,7 @@ def refused(
     before = len(house.simulator.runs())
     answer = caller.post(protocol, "sim-image", messages)
     kind, param = TOO_LARGE[protocol]
-    assert wire.read_error(answer) == (413, kind, code if protocol == "chat" else None, param)
+    assert wire.read_error(answer) == (413, kind, None if protocol == "messages" else code, param)
     message = answer.json()["error"]["message"]
     assert str(actual) in message
     assert str(limit) in message
@@ -126,7 +131,7 @@ def test_a_broken_image_is_a_400_that_shows_nothing_of_it(
     answer = caller.post(protocol, "sim-image", messages)
     status, kind, code, _ = wire.read_error(answer)
     assert (status, kind) == (400, "invalid_request_error")
-    assert code == ("invalid_image" if protocol == "chat" else None)
+    assert code == (None if protocol == "messages" else "invalid_image")
     assert not encoded or encoded not in answer.text
     assert len(calm.simulator.runs()) == before
 
@@ -136,10 +141,12 @@ def test_an_address_is_never_fetched(caller: Caller, protocol: str) -> None:
     part: dict[str, Any] = {"type": "image", "source": {"type": "url", "url": address}}
     if protocol == "chat":
         part = {"type": "image_url", "image_url": {"url": address}}
+    if protocol == "responses":
+        part = {"type": "input_image", "image_url": address}
     answer = caller.post(protocol, "sim-image", [{"role": "user", "content": [part]}])
     status, kind, code, _ = wire.read_error(answer)
     assert (status, kind) == (400, "invalid_request_error")
-    assert code == ("unsupported_image_source" if protocol == "chat" else None)
+    assert code == (None if protocol == "messages" else "unsupported_image_source")
     assert "secret" not in answer.text
 
 
@@ -152,6 +159,11 @@ def test_an_image_in_a_tool_result_is_shown_to_the_model(caller: Caller, protoco
         history += [
             {"role": "assistant", "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "t1", "content": [part]},
+        ]
+    elif protocol == "responses":
+        history += [
+            {"type": "function_call", "call_id": "t1", "name": "look", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "t1", "output": [part]},
         ]
     else:
         use = {"type": "tool_use", "id": "t1", "name": "look", "input": {}}

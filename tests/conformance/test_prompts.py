@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.caller import PROTOCOLS, Caller
+from tests.conformance.caller import EVERY, Caller
 from tests.plugins.house import House
 
 pytestmark = pytest.mark.usefixtures("calm")
@@ -37,14 +37,14 @@ def test_messages_joins_the_system_prompt_and_system_messages(caller: Caller) ->
     assert caller.ask("messages", "sim-system", messages, system=blocks).text == "First.\n\nSecond.\n\nThird."
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", EVERY)
 def test_every_turn_of_a_long_conversation_arrives_once_and_in_order(caller: Caller, protocol: str) -> None:
     messages = [said("user" if number % 2 == 0 else "assistant", "x" * (number + 1)) for number in range(41)]
     expected = [f"{message['role']} {len(message['content'])}" for message in messages]
     assert caller.ask(protocol, "sim-history", messages).text.splitlines() == expected
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", EVERY)
 def test_neighbours_of_one_role_are_one_turn(caller: Caller, protocol: str) -> None:
     messages = [said("user", "a"), said("user", "b"), said("assistant", "c"), said("assistant", "d"), said("user", "e")]
     joined = len("a\n\nb")
@@ -53,14 +53,14 @@ def test_neighbours_of_one_role_are_one_turn(caller: Caller, protocol: str) -> N
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", EVERY)
 def test_no_character_of_the_prompt_is_lost(caller: Caller, protocol: str) -> None:
     text = 'Zeile 1\n\n\tZeile 2 „ß“ 上海 \U0001f40d "quoted" \\ {"a": [1]} <|not a token|> & < > \u200b end'
     assert caller.ask(protocol, "sim-echo", text).text == text
     assert caller.ask(protocol, "sim-echo", text, stream=True).text == text
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", EVERY)
 def test_a_prefill_is_gone_on_from_and_listed(caller: Caller, calm: House, protocol: str) -> None:
     messages = [said("user", "Count"), said("assistant", "one two")]
     answer = caller.post(protocol, "sim-history", messages)
@@ -70,7 +70,7 @@ def test_a_prefill_is_gone_on_from_and_listed(caller: Caller, calm: House, proto
     assert "prefill" in answer.headers.get("x-poolgate-ignored", "")
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", EVERY)
 def test_fields_without_effect_are_accepted_and_listed(caller: Caller, protocol: str) -> None:
     answer = caller.post(protocol, "sim-echo", some_new_field={"a": 1}, service_tier="auto")
     assert answer.status_code == 200

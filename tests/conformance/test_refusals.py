@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conformance import wire
-from tests.conformance.caller import CALLED, PROTOCOLS, Caller, tools
+from tests.conformance.caller import CALLED, EVERY, Caller, text, tools
 from tests.plugins.house import House
 
 
@@ -139,6 +139,11 @@ UNSUPPORTED = {
         "a search result": ({"type": "search_result", "content": []}, "messages.0.content.1"),
         "something new": ({"type": "hologram"}, "messages.0.content.1"),
     },
+    "responses": {
+        "audio": ({"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}, "input[0].content[1].type"),
+        "a file": ({"type": "input_file", "file_id": "f1"}, "input[0].content[1].type"),
+        "something new": ({"type": "hologram"}, "input[0].content[1].type"),
+    },
 }
 
 
@@ -148,14 +153,14 @@ UNSUPPORTED = {
 )
 def test_content_that_cannot_be_carried_is_named(caller: Caller, protocol: str, case: str, stream: bool) -> None:
     part, place = UNSUPPORTED[protocol][case]
-    answer = caller.post(protocol, "sim-echo", [said("user", [TEXT, part])], stream=stream)
+    answer = caller.post(protocol, "sim-echo", [said("user", [text(protocol, "x"), part])], stream=stream)
     status, kind, code, param = wire.read_error(answer)
     assert (status, kind) == (400, "invalid_request_error")
-    assert (code, param) == (("unsupported_content_type", place) if protocol == "chat" else (None, None))
+    assert (code, param) == ((None, None) if protocol == "messages" else ("unsupported_content_type", place))
     assert place in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", EVERY)
 def test_128_tools_pass_and_one_more_is_refused(caller: Caller, calm: House, protocol: str) -> None:
     names = [f"tool_{number}" for number in range(129)]
     turn = caller.ask(protocol, "sim-tool", tools=tools(protocol, *names[:128]))
@@ -166,7 +171,7 @@ def test_128_tools_pass_and_one_more_is_refused(caller: Caller, calm: House, pro
     check_budget(answer, protocol, "tool_definitions_exceeded", 129, 128)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", EVERY)
 def test_262144_bytes_of_schemas_pass_and_one_more_is_refused(caller: Caller, calm: House, protocol: str) -> None:
     fits = schema_of(131072)
     turn = caller.ask(protocol, "sim-tool", tools=tools(protocol, "first", "second", schema=fits))
@@ -187,7 +192,7 @@ def schema_of(size: int) -> dict[str, Any]:
 
 
 def check_budget(answer: Any, protocol: str, code: str, actual: int, limit: int) -> None:
-    if protocol == "chat":
+    if protocol != "messages":
         assert wire.read_error(answer) == (413, "invalid_request_error", code, "tools")
     else:
         assert wire.read_error(answer)[:2] == (413, "request_too_large")

@@ -1,4 +1,4 @@
-"""Tools in both protocols: choice, parallel calls, and what comes out of odd upstream arguments and ids."""
+"""Tools in every protocol: choice, parallel calls, and what comes out of odd upstream arguments and ids."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.conformance import wire
-from tests.conformance.caller import CALLED, PROTOCOLS, STOPPED, Caller, tools
+from tests.conformance.caller import CALLED, EVERY, STOPPED, Caller, tools
 from tests.plugins.house import House, eventually
 
-pytestmark = [pytest.mark.usefixtures("calm"), pytest.mark.parametrize("protocol", PROTOCOLS)]
+pytestmark = [pytest.mark.usefixtures("calm"), pytest.mark.parametrize("protocol", EVERY)]
 
 NAMES = ("first", "second", "third")
 STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -22,13 +22,15 @@ def choice(protocol: str, mode: str, name: str = "") -> Any:
     if mode == "named":
         if protocol == "chat":
             return {"type": "function", "function": {"name": name}}
+        if protocol == "responses":
+            return {"type": "function", "name": name}
         return {"type": "tool", "name": name}
-    return mode if protocol == "chat" else {"type": {"required": "any"}.get(mode, mode)}
+    return mode if protocol != "messages" else {"type": {"required": "any"}.get(mode, mode)}
 
 
 def serial(protocol: str) -> dict[str, Any]:
     """At most one call, as the protocol says it."""
-    if protocol == "chat":
+    if protocol != "messages":
         return {"parallel_tool_calls": False}
     return {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}
 
@@ -108,8 +110,8 @@ def test_a_demanded_call_that_does_not_come_is_a_502_after_one_more_try(
         tool_choice=choice(protocol, mode, "second"),
         stream=stream,
     )
-    kind = {"chat": "upstream_error", "messages": "api_error"}[protocol]
-    code = {"chat": "upstream_missing_tool_call", "messages": None}[protocol]
+    kind = "api_error" if protocol == "messages" else "upstream_error"
+    code = None if protocol == "messages" else "upstream_missing_tool_call"
     assert wire.read_error(answer) == (502, kind, code, None)
     assert [run["ended"] for run in house.simulator.runs()] == ["complete", "complete"]
 

@@ -1,4 +1,4 @@
-"""Token counts in both protocols: exact where the upstream tells, marked as estimated where it does not."""
+"""Token counts in every protocol: exact where the upstream tells, marked as estimated where it does not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.caller import PROTOCOLS, Caller
+from tests.conformance.caller import EVERY, Caller
 from tests.plugins.house import House
 
 pytestmark = [
@@ -30,12 +30,26 @@ CACHE = {
         "cache_creation_input_tokens": 10,
         "output_tokens": 8,
     },
+    "responses": {
+        "input_tokens": 120,
+        "input_tokens_details": {"cached_tokens": 30, "cache_write_tokens": 10},
+        "output_tokens": 8,
+        "output_tokens_details": {"reasoning_tokens": 5},
+        "total_tokens": 128,
+    },
 }
-INPUT = {"chat": "prompt_tokens", "messages": "input_tokens"}
-OUTPUT = {"chat": "completion_tokens", "messages": "output_tokens"}
+INPUT = {"chat": "prompt_tokens", "messages": "input_tokens", "responses": "input_tokens"}
+OUTPUT = {"chat": "completion_tokens", "messages": "output_tokens", "responses": "output_tokens"}
 COUNTED = {  # "one two" in, eight words out
     "chat": {"prompt_tokens": 2, "completion_tokens": 8, "total_tokens": 10},
     "messages": {"input_tokens": 2, "output_tokens": 8},
+    "responses": {
+        "input_tokens": 2,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": 8,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 10,
+    },
 }
 
 
@@ -46,27 +60,27 @@ def usage_of(caller: Caller, protocol: str, model: str, stream: bool) -> Any:
     return caller.ask(protocol, model, "one two", **fields).usage
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", EVERY)
 def test_cache_and_reasoning_counts_are_exact(caller: Caller, protocol: str, stream: bool) -> None:
     assert usage_of(caller, protocol, "sim-usage-cache", stream) == CACHE[protocol]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", EVERY)
 @pytest.mark.parametrize("model", ["sim-usage-nested", "sim-lorem-8"])
 def test_counts_without_a_cache_leave_it_out(caller: Caller, protocol: str, stream: bool, model: str) -> None:
     assert usage_of(caller, protocol, model, stream) == COUNTED[protocol]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", EVERY)
 def test_counts_that_nobody_tells_are_estimated(caller: Caller, protocol: str, stream: bool) -> None:
     told = usage_of(caller, protocol, "sim-usage-none", stream)
     counted = caller.ask(protocol, "sim-lorem-8", "one two", stream=stream)
     assert told[OUTPUT[protocol]] == round(len(counted.text) / 4.5)
     assert told[INPUT[protocol]] > 0
-    assert not [name for name in told if "cache" in name or "details" in name]
+    assert protocol == "responses" or not [name for name in told if "cache" in name or "details" in name]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", EVERY)
 def test_a_whole_answer_is_marked_when_its_counts_are_estimated(caller: Caller, protocol: str, stream: bool) -> None:
     marks = [
         caller.post(protocol, model, stream=stream).headers.get("x-poolgate-usage")
@@ -76,7 +90,7 @@ def test_a_whole_answer_is_marked_when_its_counts_are_estimated(caller: Caller, 
 
 
 def test_the_records_hold_what_the_callers_were_told(caller: Caller, calm: House, stream: bool) -> None:
-    asked = [(protocol, model) for protocol in PROTOCOLS for model in ("sim-usage-cache", "sim-usage-none")]
+    asked = [(protocol, model) for protocol in EVERY for model in ("sim-usage-cache", "sim-usage-none")]
     answers = [caller.post(protocol, model, "one two", stream=stream) for protocol, model in asked]
     for (_, model), answer in zip(asked, answers, strict=True):
         record = calm.record(answer.headers["x-request-id"])

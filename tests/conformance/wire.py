@@ -19,6 +19,7 @@ from openai.types.shared import ErrorObject
 from pydantic import BaseModel, TypeAdapter
 
 EXTENSIONS = {"reasoning_content", "details"}
+UNTYPED = {"store", "status"}  # of a response, of a custom call: OpenAI sends them, its SDK has no field for them
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(anthropic.RawMessageStreamEvent)
 
@@ -103,7 +104,7 @@ def read_error(answer: httpx2.Response) -> tuple[int, str, str | None, str | Non
 
 def strangers(model: BaseModel) -> set[str]:
     """Names of fields that the SDK's types do not know, at every depth."""
-    found = set(model.model_extra or ()) - EXTENSIONS
+    found = set(model.model_extra or ()) - EXTENSIONS - UNTYPED
     for name in type(model).model_fields:
         value = getattr(model, name)
         for item in value if isinstance(value, list) else (value,):
@@ -127,8 +128,8 @@ def _message_error(body: Mapping[str, Any]) -> str:
     return kind
 
 
-def _frames(raw: bytes) -> Iterator[tuple[str, str]]:
-    """(event, data) of each frame; comments are keepalives and may stand anywhere."""
+def frames(raw: bytes) -> Iterator[tuple[str, str]]:
+    """(event, data) of each frame of a stream; comments are keepalives and may stand anywhere."""
     assert raw.endswith(b"\n\n")
     for frame in raw.decode().split("\n\n")[:-1]:
         if frame.startswith(":"):
@@ -143,7 +144,7 @@ def _read_chunks(raw: bytes, include_usage: bool) -> Turn:
     turn = Turn()
     seen: set[tuple[str, int, str]] = set()
     role = done = False
-    for event, data in _frames(raw):
+    for event, data in frames(raw):
         assert not event
         assert not done
         assert turn.error is None
@@ -225,7 +226,7 @@ def _read_events(raw: bytes) -> Turn:
     turn = Turn()
     last = ""
     block = -1
-    for event, data in _frames(raw):
+    for event, data in frames(raw):
         body = json.loads(data)
         assert event == body["type"]
         assert turn.error is None

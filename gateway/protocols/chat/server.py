@@ -14,6 +14,7 @@ from ir.request import Request
 
 __all__ = [
     "NAME",
+    "OUTPUT_LIMIT",
     "REASONING_BY_KEY",
     "decode_request",
     "encode_error",
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 NAME = "chat"
+OUTPUT_LIMIT = "max_tokens"
 REASONING_BY_KEY = True
 """Chat has no way to ask for thinking to be shown, so the key's policy decides."""
 

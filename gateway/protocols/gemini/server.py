@@ -22,6 +22,7 @@ class Role:
     """The server role for one URL. ``endpoint`` is its path without the caller's own words."""
 
     NAME = NAME
+    OUTPUT_LIMIT = "generationConfig.maxOutputTokens"
     REASONING_BY_KEY = False
 
     encode_response = staticmethod(encode.encode_response)

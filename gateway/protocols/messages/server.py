@@ -10,10 +10,12 @@ from gateway.protocols.messages.errors import encode_error
 from ir.request import Request
 
 NAME = "messages"
+OUTPUT_LIMIT = "max_tokens"
 REASONING_BY_KEY = False
 
 __all__ = [
     "NAME",
+    "OUTPUT_LIMIT",
     "REASONING_BY_KEY",
     "decode_count",
     "decode_request",

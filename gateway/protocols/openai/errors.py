@@ -16,6 +16,7 @@ from gateway.contracts import ErrorReply, JsonObject
 from gateway.wire.json import dump
 from ir.errors import ApiError, Kind
 
+AS_IT_IS: Mapping[str, str] = {}
 DEFAULT_WAIT = 1  # seconds, for a pace limit whose end is not known
 
 
@@ -46,15 +47,17 @@ TABLE: Mapping[Kind, Row] = {
 }
 
 
-def error_body(error: ApiError) -> JsonObject:
+def error_body(error: ApiError, names: Mapping[str, str] = AS_IT_IS) -> JsonObject:
+    """``names``: what the protocol calls fields of the vocabulary, for errors that are found behind it."""
     row = TABLE[error.kind]
-    body = {"message": error.message, "type": row.type, "param": error.param, "code": row.code or error.code}
+    param = None if error.param is None else names.get(error.param, error.param)
+    body = {"message": error.message, "type": row.type, "param": param, "code": row.code or error.code}
     return {"error": body}
 
 
-def encode_error(error: ApiError, request_id: str) -> ErrorReply:
+def encode_error(error: ApiError, request_id: str, names: Mapping[str, str] = AS_IT_IS) -> ErrorReply:
     """The whole error answer. The shape has no place for ``request_id``; the edge sends it as a header."""
-    return ErrorReply(TABLE[error.kind].status, _headers(error), dump(error_body(error)))
+    return ErrorReply(TABLE[error.kind].status, _headers(error), dump(error_body(error, names)))
 
 
 def _headers(error: ApiError) -> dict[str, str]:

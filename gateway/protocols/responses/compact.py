@@ -9,15 +9,16 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gateway.contracts import ResponseMeta
-from gateway.protocols.openai.errors import encode_error
 from gateway.protocols.responses import decode
 from gateway.protocols.responses.compaction import is_compaction, kept_messages, summary_request
+from gateway.protocols.responses.errors import encode_error
 from gateway.protocols.responses.references import all_items, expand, previous_not_found, references
 from gateway.protocols.responses.summary import KEPT, SummaryStream, encode_compaction
 from ir.request import Request
 
 __all__ = [
     "NAME",
+    "OUTPUT_LIMIT",
     "REASONING_BY_KEY",
     "decode_request",
     "encode_error",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 NAME = "responses"
+OUTPUT_LIMIT = "max_output_tokens"
 REASONING_BY_KEY = False
 
 encode_response = encode_compaction

@@ -26,6 +26,9 @@ from ir.request import Content, Image, Message, Request, Text, Thinking, ToolCal
 
 TRIGGER = "compaction_trigger"
 COMPACTION = "compaction"
+PREFILL = "prefill"
+"""Listed as ignored when a conversation ends with a part of an answer."""
+
 KEPT_BYTES = 80_000
 """How much of the user's messages an answer repeats, newest first: about 20,000 tokens, as Codex keeps."""
 
@@ -64,6 +67,7 @@ def summary_request(request: Request) -> Request:
         thinking=Thinking(enabled=request.thinking.enabled, effort=request.thinking.effort),
         store=False,
         echo={**request.echo, "store": False},
+        ignored=tuple(name for name in request.ignored if name != PREFILL),  # an open end is summed up like the rest
         compaction=True,
     )
 

@@ -23,8 +23,14 @@ from gateway.protocols.openai.options import (
     unsupported,
 )
 from gateway.protocols.responses.choice import decode_choice
-from gateway.protocols.responses.compaction import COMPACTION, invalid_compaction, is_compaction, summary_request
-from gateway.protocols.responses.history import decode_items
+from gateway.protocols.responses.compaction import (
+    COMPACTION,
+    PREFILL,
+    invalid_compaction,
+    is_compaction,
+    summary_request,
+)
+from gateway.protocols.responses.history import History, decode_items
 from gateway.protocols.responses.references import Expanded, path_of, previous_not_found
 from gateway.protocols.responses.tools import decode_tools
 from gateway.wire.json import is_writable
@@ -125,10 +131,23 @@ def decode_request(body: object) -> Request:
         echo=_echo(body),
         dropped_tools=offer.dropped,
         ignored=list_ignored(
-            chain(_without_effect(body), unmet, unused, offer.dropped, choice.dropped, history.ignored)
+            chain(
+                _without_effect(body),
+                unmet,
+                unused,
+                offer.dropped,
+                choice.dropped,
+                history.ignored,
+                _prefill(history),
+            )
         ),
     )
     return summary_request(request) if is_compaction(body) else request
+
+
+def _prefill(history: History) -> list[str]:
+    """An answer that the caller began is gone on from as far as the upstream can: that is worth a word."""
+    return [PREFILL] if history.messages[-1].role == "assistant" else []
 
 
 def _refuse(body: JsonObject) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gateway.contracts import JsonObject, ResponseMeta
-from gateway.protocols.openai.errors import error_body
 from gateway.protocols.responses.envelope import envelope, failure, progress
+from gateway.protocols.responses.errors import error_body
 from gateway.wire.json import dump
 from gateway.wire.sse import event_frame
 from ir.errors import ApiError

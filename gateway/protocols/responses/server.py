@@ -10,10 +10,10 @@ it in and is what ``decode_request`` then takes, ``input_items`` gives the items
 from __future__ import annotations
 
 from gateway.contracts import ResponseMeta
-from gateway.protocols.openai.errors import encode_error
 from gateway.protocols.responses.decode import decode_request
 from gateway.protocols.responses.encode import Stream, response_object
 from gateway.protocols.responses.encode import encode_response as _encode_answer
+from gateway.protocols.responses.errors import encode_error
 from gateway.protocols.responses.references import (
     Expanded,
     References,
@@ -29,6 +29,7 @@ from ir.response import Response
 
 __all__ = [
     "NAME",
+    "OUTPUT_LIMIT",
     "REASONING_BY_KEY",
     "Expanded",
     "References",
@@ -47,6 +48,7 @@ __all__ = [
 ]
 
 NAME = "responses"
+OUTPUT_LIMIT = "max_output_tokens"
 REASONING_BY_KEY = False
 """The request says whether thinking is shown: by asking for a summary."""
 

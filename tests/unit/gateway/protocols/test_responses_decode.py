@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.protocols.responses import server
+from gateway.protocols.responses import compact, server
 from gateway.protocols.responses.decode import ECHOED
 from gateway.protocols.responses.envelope import DEFAULTS
 from ir.errors import ApiError
@@ -189,3 +189,10 @@ def test_a_body_nested_deeper_than_can_be_written_is_refused() -> None:
     assert refused(input=items) == ("invalid_value", "input[0]")
     shell = [{"type": "local_shell_call", "call_id": "c", "action": deep}]
     assert refused(input=shell) == ("invalid_value", "input[0].action")
+
+
+def test_an_answer_that_the_caller_began_is_listed_but_not_one_that_is_to_be_summed_up() -> None:
+    begun = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "He"}]
+    assert decode(input=begun).ignored == ("prefill",)
+    assert decode(input=[*begun, {"type": "compaction_trigger"}]).ignored == ()
+    assert compact.decode_request({"model": "m1", "input": begun}).ignored == ()
