@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -26,6 +26,9 @@ from ir.response import fold
 from ir.usage import Usage, UsageSource
 from ops.budgets import BudgetError
 from ops.record import Outcome, Record
+
+PATIENCE = 60.0
+"""Seconds for which a refusal waits to be taken; an answer waits as long as its own gaps may be."""
 
 
 class Answer:
@@ -43,7 +46,7 @@ class Answer:
         self._keep: Callable[[JsonObject], Awaitable[None]] | None = None
         self._events: list[Event] = []
         self._usage: Usage | None = None
-        self._interval = self._patience = 0.0
+        self._interval, self._patience = 0.0, PATIENCE
         self._last_write = 0.0
         self._writing = False
         self._task: asyncio.Task[Any] | None = None
@@ -106,7 +109,8 @@ class Answer:
         """The regular end: closes the stream, or sends the whole answer."""
         self._record.outcome, self._record.status = Outcome.OK, 200
         if self._stream is not None:
-            await self._exchange.write(b"", more=False)
+            if not await self._part_with(self._exchange.write(b"", more=False)):
+                self.gone()
             return
         if self._request is None or self._meta is None:
             raise RuntimeError("finish before begin")
@@ -116,7 +120,8 @@ class Answer:
             await self._keep(json.parse(body))
         if response.usage.source is UsageSource.ESTIMATED:
             self._exchange.extra.append((b"x-poolgate-usage", b"estimated"))
-        await self._exchange.respond(200, body)
+        if not await self._part_with(self._exchange.respond(200, body)):
+            self.gone()
 
     async def fail(self, error: ApiError) -> None:
         """The error as a status when none was sent yet, else in band."""
@@ -124,10 +129,19 @@ class Answer:
         if not self._exchange.started:
             reply = self._role.encode_error(error, self._exchange.request_id)
             self._record.status = reply.status
-            await self._exchange.respond_error(reply)
+            await self._part_with(self._exchange.respond_error(reply))
         elif self._stream is not None:
             self._record.status, self._record.in_stream_error = 200, True
-            await self._exchange.write(self._stream.fail(error), more=False)
+            await self._part_with(self._exchange.write(self._stream.fail(error), more=False))
+
+    async def _part_with(self, last_words: Coroutine[Any, Any, None]) -> bool:
+        """Sends what ends the answer. False when the caller does not take it: nothing else watches over it by now."""
+        try:
+            async with asyncio.timeout(self._patience):
+                await last_words
+        except TimeoutError:
+            return False
+        return True
 
     def gone(self) -> None:
         """The caller has left: nobody is told anything, and nobody is to blame."""

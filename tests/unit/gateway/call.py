@@ -81,7 +81,7 @@ class FakeSnapshots:
         self.current = current
 
 
-def snapshot() -> Snapshot:
+def snapshot(**settings: Any) -> Snapshot:
     accounts = tuple(
         AccountView(
             number, f"a{number}", AccountKind.CURSOR, Transport.AGENT_RPC, "http://up", frozenset({1}), number,
@@ -91,25 +91,29 @@ def snapshot() -> Snapshot:
     digest = keys.digest(KEY.text, PEPPER)
     key = KeyView(7, KEY.public_id, digest, "k", 1, "t", frozenset({1}), max_concurrency=5)
     return Snapshot(
-        version=1, settings=Settings(), keys={KEY.public_id: key}, accounts=accounts,
+        version=1, settings=Settings(**settings), keys={KEY.public_id: key}, accounts=accounts,
         names=Names({"m": ModelView("m", "m-up")}), sealed={1: b"", 2: b""},
     )  # fmt: skip
 
 
 class Call:
-    """One request over fake ASGI, ended at the ``at``-th suspension of the task that serves it."""
+    """One request over fake ASGI, ended at the ``at``-th suspension of the task that serves it.
 
-    def __init__(self, ledger: Ledger, *, stream: bool, bug: Exception | None = None) -> None:
+    ``stuck_at``: the caller takes nothing any more from this text on, or from the "end" on.
+    """
+
+    def __init__(self, ledger: Ledger, *, stream: bool, bug: Exception | None = None, **settings: float) -> None:
         self.upstream = FakeUpstream(bug)
         self.sent: list[MutableMapping[str, Any]] = []
         self.steps = 0
+        self.stuck_at = ""
         self._left = asyncio.Event()
         self._body = json.dumps({"model": "m", "stream": stream, "messages": [{"role": "user", "content": "x"}]})
         self._services = Services()
         self._services.pepper = PEPPER
         self._services.ledger = ledger
         self._services.bearers = cast("Any", FakeBearers())
-        self._services.snapshots = cast("Any", FakeSnapshots(snapshot()))
+        self._services.snapshots = cast("Any", FakeSnapshots(snapshot(**settings)))
         self._services.upstreams = {Transport.AGENT_RPC: cast("Upstream", self.upstream)}
         self._came = False
 
@@ -138,6 +142,11 @@ class Call:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
+        is_end = message["type"] == "http.response.body" and not message["more_body"]
+        if (self.stuck_at == "end" and is_end) or (
+            self.stuck_at and self.stuck_at.encode() in message.get("body", b"")
+        ):
+            await asyncio.sleep(3600)
         self.sent.append(message)
         await asyncio.sleep(0)
 

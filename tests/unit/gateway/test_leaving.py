@@ -82,3 +82,26 @@ async def test_a_cancellation_from_outside_at_any_step_is_told_and_passed_on(
                 stream or not call.sent or call.sent[-1]["type"] == "http.response.body"
             ):  # with the head of a whole answer out, all that is left is to hang up
                 assert b"The gateway is shutting down." in call.sent[-1]["body"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_caller_that_does_not_take_the_end_of_its_answer_has_gone(
+    pipe: Pipe, ledger: Ledger, stream: bool
+) -> None:
+    call = Call(ledger, stream=stream, idle_timeout=0.1)
+    call.stuck_at = "end"
+    await asyncio.wait_for(call.run(), 5)
+    await ledger.drained()
+    await expect_nothing_held(pipe, call)
+    [record] = await records(pipe)
+    assert (record.outcome, record.status) == ("client_gone", 499)
+
+
+async def test_a_caller_that_takes_nothing_in_the_middle_has_gone(pipe: Pipe, ledger: Ledger) -> None:
+    call = Call(ledger, stream=True, idle_timeout=0.1, keepalive_interval=0.05)
+    call.stuck_at = "two"
+    await asyncio.wait_for(call.run(), 5)
+    await ledger.drained()
+    await expect_nothing_held(pipe, call)
+    [record] = await records(pipe)
+    assert (record.outcome, record.committed) == ("client_gone", True)
