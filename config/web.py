@@ -13,6 +13,8 @@ from pathlib import Path
 
 import uvicorn
 
+from config.connection import Connection
+
 KEEP_ALIVE_SECONDS = 75
 
 
@@ -39,7 +41,7 @@ def main() -> None:
     config = uvicorn.Config(
         "config.asgi:application",
         loop="uvloop",
-        http="httptools",
+        http=Connection,
         lifespan="on",
         access_log=False,
         log_config=None,  # Django's LOGGING has been applied by then

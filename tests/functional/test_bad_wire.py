@@ -147,6 +147,17 @@ def test_a_header_of_16_kilobytes_is_carried(calm_house: House) -> None:
     calm_house.simulator.reset()
 
 
+def test_a_head_without_end_is_refused(untouched: House) -> None:
+    with Wire(untouched) as wire:
+        wire.socket.sendall(b"POST /v1/messages HTTP/1.1\r\n")
+        try:
+            for number in range(20_000):
+                wire.socket.sendall(b"x-%d: " % number + b"a" * 200 + b"\r\n")
+        except ConnectionError:
+            pass
+        assert wire.ended(5)
+
+
 def test_pipelined_requests_are_answered_in_their_order(calm_house: House) -> None:
     texts = [f"number {index}" for index in range(5)]
     with Wire(calm_house) as wire:

@@ -61,9 +61,9 @@ class Ordeal:
         if request_id:
             self.admitted.add(request_id)
 
-    def run(self, act: Callable[[], object], count: int = 8) -> list[Flow]:
+    def run(self, act: Callable[[], object], count: int = 8, model: str = SLOW) -> list[Flow]:
         """Streams that are under way while ``act`` happens; they have ended when it returns."""
-        with flowing(self.house, SLOW, count) as flows:
+        with flowing(self.house, model, count) as flows:
             act()
         for flow in flows:
             self.note(flow.request_id)
@@ -193,3 +193,16 @@ def test_streams_have_time_to_end_when_it_is_told_to_stop(ordeal: Ordeal) -> Non
     assert ordeal.instance.process.wait(30) == 0
     ordeal.restart()
     assert {ordeal.house.record(flow.request_id)["outcome"] for flow in flows} == {"ok"}
+
+
+@pytest.mark.full
+def test_a_stream_that_outlasts_the_time_to_end_is_told_in_band(ordeal: Ordeal) -> None:
+    flows = ordeal.run(lambda: ordeal.instance.process.send_signal(signal.SIGTERM), 4, model="sim-slow-3000")
+    for flow in flows:
+        assert not flow.broken
+        assert "shutting down" in str(flow.frames[-1])
+        assert flow.ends == ([] if flow.path == CHAT else ["error"])
+    assert ordeal.instance.process.wait(30) == 0
+    ordeal.restart()
+    records = [ordeal.house.record(flow.request_id) for flow in flows]
+    assert {(record["outcome"], record["code"]) for record in records} == {("interrupted", "shutting_down")}
