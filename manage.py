@@ -13,9 +13,9 @@ def main(argv: list[str]) -> None:
     """Runs one command. ``--data-dir`` is taken here so that every command finds the same engines and secrets."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     rest = take_data_dir(argv)
-    from django.core.management import execute_from_command_line  # noqa: PLC0415 - the data dir must be known first
+    from config.command_line import run  # noqa: PLC0415 - the data dir must be known first
 
-    execute_from_command_line(rest)
+    run(rest)
 
 
 if __name__ == "__main__":

@@ -3,33 +3,34 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from accounts.models import CatalogueModel
 from accounts.verbs import define_alias, define_model, delete_model
+from core import command
 from core.audit import COMMAND_LINE
 
 COLUMNS = ("upstream_id", "owner", "display_name", "context_tokens", "max_output_tokens")
 
 
-class Command(BaseCommand):
-    help = "Shows and changes the models that callers may name, and the aliases that lead to them."
+class Command(command.Command):
+    help = "Show and change the models that callers may name, and the aliases that lead to them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
         actions.add_parser("list", help="every model and alias")
         define = actions.add_parser("define", help="add a model or change one; * in the name makes a pattern")
-        define.add_argument("name")
+        define.add_argument("name", help="what callers call it")
         define.add_argument("--upstream-id", help="what the upstream calls it; without: the same")
-        define.add_argument("--owner")
-        define.add_argument("--display-name")
-        define.add_argument("--context-tokens", type=int)
-        define.add_argument("--max-output-tokens", type=int)
-        define.add_argument("--enabled", choices=["yes", "no"])
+        define.add_argument("--owner", help="owned_by in /v1/models")
+        define.add_argument("--display-name", help="for people")
+        define.add_argument("--context-tokens", type=int, help="longest prompt and answer together")
+        define.add_argument("--max-output-tokens", type=int, help="longest answer")
+        define.add_argument("--enabled", choices=["yes", "no"], help="no: callers do not get it")
         alias = actions.add_parser("alias", help="let a name, or with * a pattern of names, lead to a model")
-        alias.add_argument("name")
-        alias.add_argument("target")
-        actions.add_parser("remove", help="take a model or an alias away").add_argument("name")
+        alias.add_argument("name", help="what callers call it")
+        alias.add_argument("target", help="the model or alias that serves it")
+        actions.add_parser("remove", help="take a model or an alias away").add_argument("name", help="its name")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -43,11 +44,12 @@ class Command(BaseCommand):
                 given = {column: options[column] for column in COLUMNS if options[column] is not None}
                 if options["enabled"]:
                     given["enabled"] = options["enabled"] == "yes"
-                define_model(options["name"], actor=COMMAND_LINE, **given)
+                self.stdout.write(describe(define_model(options["name"], actor=COMMAND_LINE, **given)))
             case "alias":
-                define_alias(options["name"], options["target"], actor=COMMAND_LINE)
+                self.stdout.write(describe(define_alias(options["name"], options["target"], actor=COMMAND_LINE)))
             case "remove":
                 delete_model(find_model(options["name"]), actor=COMMAND_LINE)
+                self.stdout.write(f"{options['name']} is gone.")
             case _:
                 for row in CatalogueModel.objects.all():
                     self.stdout.write(describe(row))

@@ -6,13 +6,13 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
 
 from config import demo
+from core import command
 from tenants.verbs import OWNER
 
 
-class Command(BaseCommand):
+class Command(command.Command):
     help = "Delete the demo's accounts, models, team, key, records and stored credentials."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
+from core import command
 from tenants import verbs
 
 
-class Command(BaseCommand):
+class Command(command.Command):
     help = "Give the owner a new one-time password and end the owner's sessions."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

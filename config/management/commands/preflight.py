@@ -5,14 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from config.preflight import problems
+from core import command
 
 
-class Command(BaseCommand):
+class Command(command.Command):
     help = "Check settings, engines and keys; say what is missing and how to fix it. Exit code 1 if anything is."
-    requires_system_checks = ()
 
     def handle(self, *_: Any, **__: Any) -> None:
         found = problems()

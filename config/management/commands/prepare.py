@@ -9,16 +9,15 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.core.management.base import BaseCommand
 
 from accounts.verbs import ensure_catalogue
 from config import demo
+from core import command
 from tenants import verbs as tenants
 
 
-class Command(BaseCommand):
+class Command(command.Command):
     help = "Migrate, and make the owner and the catalogue when they are missing. Prints JSON for `manage.py up`."
-    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--simulator-url", help="also make the demo, served by this simulator")

@@ -7,16 +7,16 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from config.embedded import EngineError
 from config.environment import data_dir
 from config.up import Installation, Options, Refused
+from core import command
 
 
-class Command(BaseCommand):
+class Command(command.Command):
     help = "Start the engines, the server, the worker and beat, and look after them until Ctrl-C."
-    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--port", type=int, default=8080, help="port to serve on (8080)")

@@ -3,16 +3,17 @@ from __future__ import annotations
 from typing import Any
 
 from django.apps import apps
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import transaction
 from django.db.models import Model
 
+from core import command
 from core.encryption import SealedField, SealError, keyring
 
 
-class Command(BaseCommand):
+class Command(command.Command):
     help = (
-        "Seals every stored secret anew with the first key of POOLGATE_ENCRYPTION_KEYS. "
+        "Seal every stored secret anew with the first key of POOLGATE_ENCRYPTION_KEYS. "
         "Afterwards the older keys may be taken out."
     )
 

@@ -2,27 +2,28 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Iterator
+from difflib import get_close_matches
 from itertools import groupby
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
-from core import settings_store
+from core import command, settings_store
 from core.audit import COMMAND_LINE
 from core.settings import KNOBS, check_value, show_value
 
 
-class Command(BaseCommand):
-    help = "Shows and changes the settings that are in force without a restart."
+class Command(command.Command):
+    help = "Show and change the settings that are in force without a restart."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
         actions.add_parser("list", help="every setting with its value; * marks one that was changed")
-        actions.add_parser("get", help="one value").add_argument("name")
+        actions.add_parser("get", help="one value").add_argument("name", help="as listed")
         setting = actions.add_parser("set", help="change one")
-        setting.add_argument("name")
-        setting.add_argument("value")
-        actions.add_parser("reset", help="back to the default").add_argument("name")
+        setting.add_argument("name", help="as listed")
+        setting.add_argument("value", help="within the bounds that are listed")
+        actions.add_parser("reset", help="back to the default").add_argument("name", help="as listed")
         actions.add_parser("docs", help="print docs/settings.md")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -33,21 +34,25 @@ class Command(BaseCommand):
 
     def _run(self, action: str, name: str, value: str) -> None:
         match action:
+            case "set" | "reset" | "get" if name not in KNOBS:
+                raise ValueError(f"There is no setting named {name}.{suggest(name)}")
             case "set":
                 settings_store.set_setting(name, value, COMMAND_LINE)
+                self._confirm(name)
             case "reset":
                 settings_store.reset_setting(name, COMMAND_LINE)
+                self._confirm(name)
             case "get":
-                self._show(name)
+                self.stdout.write(show_value(getattr(settings_store.current(), name)))
             case "docs":
                 self.stdout.write("\n".join(write_docs()))
             case _:
                 self._list()
 
-    def _show(self, name: str) -> None:
-        if name not in KNOBS:
-            raise ValueError(f"There is no setting named {name}.")
-        self.stdout.write(show_value(getattr(settings_store.current(), name)))
+    def _confirm(self, name: str) -> None:
+        stored, knob = settings_store.rows(), KNOBS[name]
+        note = "" if name in stored else " (the default)"
+        self.stdout.write(f"{name} = {show_value(stored.get(name, knob.default))} {knob.unit}".rstrip() + note)
 
     def _list(self) -> None:
         stored = settings_store.rows()
@@ -65,6 +70,12 @@ def complaint(name: str, value: object) -> str:
     except ValueError as error:
         return f"   NOT IN FORCE: {error}"
     return ""
+
+
+def suggest(name: str) -> str:
+    """The settings that a mistyped name may have meant, as a sentence, or where to look."""
+    near = [known for known in KNOBS if name in known] or get_close_matches(name, KNOBS)
+    return f" Perhaps: {', '.join(near[:5])}." if near else " `manage.py settings list` shows all."
 
 
 def write_docs() -> Iterator[str]:

@@ -3,9 +3,10 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import transaction
 
+from core import command
 from core.audit import COMMAND_LINE
 from tenants.compile import StructuredOutput
 from tenants.keys import ENVS
@@ -13,16 +14,21 @@ from tenants.models import Team
 from tenants.verbs import create_team, issue_key
 
 
-class Command(BaseCommand):
-    help = "Issues an API key and prints it, and nothing else, on standard output. It cannot be shown again."
+class Command(command.Command):
+    help = "Issue an API key and print it, and nothing else, on standard output. It cannot be shown again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--team", required=True, help="name or slug of the team")
         parser.add_argument("--name", required=True, help="what the key is for")
-        parser.add_argument("--env", default="live", choices=ENVS)
+        parser.add_argument("--env", default="live", choices=ENVS, help="the word after pg_ (live); a label alone")
         parser.add_argument("--models", default="", help="names or patterns it may use, comma separated; none: all")
         parser.add_argument("--fallback-model", default="", help="what serves names that stand for no model")
-        parser.add_argument("--structured-output", default="refuse", choices=list(StructuredOutput))
+        parser.add_argument(
+            "--structured-output",
+            default="refuse",
+            choices=list(StructuredOutput),
+            help="what requests for JSON by a schema get (refuse); emulate: asked for in the prompt, checked",
+        )
         parser.add_argument("--create-team", action="store_true", help="make the team when there is none of that name")
 
     def handle(self, *args: Any, **options: Any) -> None:

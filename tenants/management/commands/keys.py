@@ -3,9 +3,10 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
+from core import command
 from core.audit import COMMAND_LINE
 from tenants.compile import StructuredOutput
 from tenants.models import ApiKey
@@ -14,22 +15,23 @@ from tenants.verbs import edit_key, revoke_key
 SWITCHES = {"yes": True, "no": False, "default": None}
 
 
-class Command(BaseCommand):
-    help = "Shows API keys, changes their policies, and revokes them. `issue_key` makes one."
+class Command(command.Command):
+    help = "Show API keys, change their policies, revoke them. `issue_key` makes one."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
         actions.add_parser("list", help="every key with its id, team and policies")
         edit = actions.add_parser("edit", help="change what is named; the rest stays")
         edit.add_argument("id", help="the eight characters behind pg_live_")
-        edit.add_argument("--name")
+        edit.add_argument("--name", help="what the key is for")
         edit.add_argument("--models", help="names or patterns it may use, comma separated; empty: all")
         edit.add_argument("--fallback-model", help="what serves names that stand for no model; empty: nothing")
-        edit.add_argument("--structured-output", choices=list(StructuredOutput))
+        edit.add_argument("--structured-output", choices=list(StructuredOutput), help="for JSON by a schema")
         edit.add_argument("--expose-thinking", choices=list(SWITCHES), help="default: as the setting says")
-        edit.add_argument("--drop-hosted-tools", choices=["yes", "no"])
+        edit.add_argument("--drop-hosted-tools", choices=["yes", "no"], help="no: such requests are refused")
         edit.add_argument("--max-concurrency", type=int, help="requests at once; 0: no cap of its own")
-        actions.add_parser("revoke", help="end a key for good").add_argument("id")
+        revoke = actions.add_parser("revoke", help="end a key for good")
+        revoke.add_argument("id", help="the eight characters behind pg_live_")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -15,6 +15,10 @@ def test_models_and_aliases_are_defined_listed_and_removed(capsys: pytest.Captur
     call_command("models", "define", "fast", "--upstream-id", "composer-2.5")
     call_command("models", "alias", "gpt-*", "gpt-5.2")
     call_command("models", "define", "fast", "--enabled", "no")
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "gpt-* → gpt-5.2",
+        "fast as composer-2.5  poolgate  context 200000, output 64000  (off)",
+    ]
     call_command("models", "list")
     assert capsys.readouterr().out.splitlines() == [
         "fast as composer-2.5  poolgate  context 200000, output 64000  (off)",
@@ -23,6 +27,7 @@ def test_models_and_aliases_are_defined_listed_and_removed(capsys: pytest.Captur
     ]
     call_command("models", "remove", "gpt-*")
     call_command("models", "remove", "gpt-5.2")
+    assert capsys.readouterr().out == "gpt-* is gone.\ngpt-5.2 is gone.\n"
     assert list(CatalogueModel.objects.values_list("name", flat=True)) == ["fast"]
     verbs = AuditEntry.objects.filter(actor="command line").order_by("id").values_list("verb", flat=True)
     assert list(verbs) == ["model.define"] * 2 + ["alias.define", "model.define", "alias.delete", "model.delete"]

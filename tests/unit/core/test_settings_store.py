@@ -124,7 +124,7 @@ def test_a_change_is_announced_after_the_commit(
 def test_the_command_lists_gets_sets_and_resets(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("settings", "set", "max_images", "3")
     call_command("settings", "get", "max_images")
-    assert capsys.readouterr().out == "3\n"
+    assert capsys.readouterr().out == "max_images = 3 images\n3\n"
     call_command("settings", "list")
     listed = capsys.readouterr().out
     assert "* max_images = 3 images\n" in listed
@@ -132,7 +132,7 @@ def test_the_command_lists_gets_sets_and_resets(capsys: pytest.CaptureFixture[st
     assert "Most images in one request, history included. (0 to 100 images; default 20)" in listed
     call_command("settings", "reset", "max_images")
     call_command("settings", "get", "max_images")
-    assert capsys.readouterr().out == "20\n"
+    assert capsys.readouterr().out == "max_images = 20 images (the default)\n20\n"
 
 
 def test_the_list_says_which_stored_value_is_not_in_force(capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +146,9 @@ def test_the_list_says_which_stored_value_is_not_in_force(capsys: pytest.Capture
     [
         (["set", "max_images", "1000"], "max_images must be at most 100 images."),
         (["set", "colour", "red"], "There is no setting named colour."),
-        (["get", "colour"], "There is no setting named colour."),
+        (["get", "colour"], "There is no setting named colour. `manage.py settings list` shows all."),
+        (["get", "max_atempts"], "There is no setting named max_atempts. Perhaps: max_attempts."),
+        (["get", "idle"], "There is no setting named idle. Perhaps: idle_timeout."),
         (["reset", "colour"], "There is no setting named colour."),
     ],
 )
