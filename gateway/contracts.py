@@ -75,7 +75,13 @@ class ServerRole(Protocol):
 
 
 class ClientStream(Protocol):
-    """Wire bytes in, events out. Both raise ``Fault``; ``close`` raises it unless the end was regular."""
+    """Wire bytes in, events out. Both raise ``Fault``; ``close`` raises it unless the end was regular.
+
+    Events that came before a fault in the same read are given first: the fault then waits in ``fault``.
+    """
+
+    @property
+    def fault(self) -> Fault | None: ...
 
     def feed(self, data: bytes) -> Sequence[Event]: ...
 
@@ -83,9 +89,12 @@ class ClientStream(Protocol):
 
 
 class ClientRole(Protocol):
-    """We are the client. ``encode_request`` gives the JSON body; ``model`` is the upstream's id."""
+    """We are the client. ``encode_request`` gives the JSON body, ``request_body`` what it is made of; ``model`` is the
+    upstream's id."""
 
     def encode_request(self, request: Request, model: str) -> bytes: ...
+
+    def request_body(self, request: Request, model: str) -> JsonObject: ...
 
     def stream(self) -> ClientStream: ...
 

@@ -108,7 +108,7 @@ async def _prepare(
     measured = budgets.measure(request)
     _describe(request, measured, record)
     route = routing.resolve(request, key, snapshot)
-    request = _clamp(request, route, role.OUTPUT_LIMIT)
+    request = routing.note_carried(_clamp(request, route, role.OUTPUT_LIMIT), route)
     record.ignored, record.upstream_model = request.ignored, route.upstream_id
     if route.served != request.model:
         exchange.extra.append((b"x-poolgate-model", route.served.encode()))

@@ -9,13 +9,15 @@ from django.conf import settings as environment
 
 from accounts.compile import Transport
 from accounts.credentials import Bearers
-from core.outbound import Outbound, allow_list
+from core.outbound import Outbound, allow_list, provider_hosts
 from core.redis_pipe import Pipe
 from gateway.contracts import Upstream
 from gateway.ledger import Ledger
 from gateway.snapshot import Snapshot, Snapshots, load
 from gateway.upstreams.agent_rpc import AgentRpc
+from gateway.upstreams.asking import WIRES
 from gateway.upstreams.http import Door
+from gateway.upstreams.provider import Provider
 from ir.errors import ApiError, Culprit, Fault, Kind, Reason, Stage
 
 
@@ -41,7 +43,11 @@ class Services:
         self.outbound = Outbound()
         self.bearers = Bearers(self.pipe, self.outbound)
         self.snapshots = Snapshots(load, environment.REDIS_URL)
-        self.upstreams = {Transport.AGENT_RPC: AgentRpc(Door(allow_list()))}
+        providers = Door(provider_hosts())
+        self.upstreams = {
+            Transport.AGENT_RPC: AgentRpc(Door(allow_list())),
+            **{wire.transport: Provider(providers, wire) for wire in WIRES},
+        }
         await self.ledger.start()
         await self.snapshots.start()
 

@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from accounts.compile import AccountKind, AccountState, AccountView, ModelView
 from accounts.naming import THINKING, Named
 from gateway.snapshot import Snapshot
+from gateway.upstreams.asking import SPEAKS, carried_fields
 from ir.errors import ApiError, Culprit, Kind
 from ir.request import Request
 from tenants.compile import KeyView
@@ -46,6 +47,14 @@ def resolve(request: Request, key: KeyView, snapshot: Snapshot) -> Route:
     if not candidates:
         raise _no_account(upstream_id, named.model.upstream, key, snapshot)
     return Route(named.model, named.public, upstream_id, _parameters(request, named), candidates, key.groups)
+
+
+def note_carried(request: Request, route: Route) -> Request:
+    """Fields that nobody here knows are not ignored where every account that may serve speaks the caller's protocol."""
+    carried = carried_fields(request)
+    if not carried or any(SPEAKS.get(account.transport) != request.extras.protocol for account in route.candidates):
+        return request
+    return structs.replace(request, ignored=tuple(name for name in request.ignored if name not in carried))
 
 
 def check_name(name: str, key: KeyView, snapshot: Snapshot) -> Named:

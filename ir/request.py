@@ -154,6 +154,21 @@ class OutputFormat(Struct, frozen=True):
     strict: bool | None = None
 
 
+class Extras(Struct, frozen=True):
+    """Top-level fields that mean nothing here, for an upstream that speaks the caller's ``protocol``."""
+
+    protocol: str = ""
+    fields: Mapping[str, Any] = {}
+
+
+NO_EXTRAS = Extras()
+
+
+def extras(protocol: str, fields: Mapping[str, Any]) -> Extras:
+    """``NO_EXTRAS`` when there are none: requests that say the same are equal, whoever made them."""
+    return Extras(protocol, fields) if fields else NO_EXTRAS
+
+
 class Request(Struct, frozen=True):
     """One turn. ``ignored`` names accepted fields without effect; ``legacy_functions`` is Chat's old form of calls;
     ``dropped_tools`` holds the paths of tools that only the vendor could run (they are among the ignored, too).
@@ -183,6 +198,7 @@ class Request(Struct, frozen=True):
     compaction: bool = False
     echo: Mapping[str, Any] = {}
     dropped_tools: tuple[str, ...] = ()
+    extras: Extras = NO_EXTRAS
     ignored: tuple[str, ...] = ()
 
     def images(self) -> tuple[Image, ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gateway.protocols.chat.incoming import Stream
-from gateway.protocols.chat.outgoing import encode_request
+from gateway.protocols.chat.outgoing import encode_request, request_body
 from gateway.protocols.openai.classify import classify
 
-__all__ = ["NAME", "classify", "encode_request", "stream"]
+__all__ = ["NAME", "classify", "encode_request", "request_body", "stream"]
 
 NAME = "chat"
 

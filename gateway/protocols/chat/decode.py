@@ -22,9 +22,12 @@ from gateway.protocols.openai.options import (
 )
 from ir.errors import invalid
 from ir.ignored import list_ignored
-from ir.request import Request
+from ir.request import Extras, Request, extras
 
 MAX_STOPS = 4
+PASSED_ON = ("prompt_cache_key",)
+"""Has an effect here, and one at an upstream of the same protocol, too."""
+HOSTED = frozenset({"web_search_options"})
 
 # Fields that have an effect here, or that are checked to hold the one value that needs none.
 KNOWN = frozenset(
@@ -83,6 +86,7 @@ def decode_request(body: object) -> Request:
         legacy_functions=toolbox.legacy,
         session=decode_session(body),
         dropped_tools=toolbox.dropped,
+        extras=_extras(body),
         ignored=list_ignored([*_without_effect(body), *toolbox.dropped, *_prefill(conversation)]),
     )
 
@@ -102,6 +106,11 @@ def _refuse(body: JsonObject) -> None:
 
 def _without_effect(body: JsonObject) -> list[str]:
     return [name for name, value in body.items() if value is not None and name not in KNOWN]
+
+
+def _extras(body: JsonObject) -> Extras:
+    names = [*_without_effect(body), *(name for name in PASSED_ON if body.get(name) is not None)]
+    return extras("chat", {name: body[name] for name in names if name not in HOSTED})
 
 
 def _prefill(conversation: Conversation) -> list[str]:

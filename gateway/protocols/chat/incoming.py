@@ -42,9 +42,21 @@ class Stream:
         self._finish_reason = ""
         self._usage = Usage()
         self._done = False
+        self.fault: Fault | None = None
 
     def feed(self, data: bytes) -> Sequence[Event]:
+        if self.fault is not None:
+            raise self.fault
         out: list[Event] = []
+        try:
+            self._read(data, out)
+        except Fault as fault:
+            if not out:
+                raise
+            self.fault = fault
+        return out
+
+    def _read(self, data: bytes, out: list[Event]) -> None:
         try:
             frames = self._reader.feed(data)
         except ValueError:
@@ -56,10 +68,11 @@ class Stream:
                 self._end(out)
             else:
                 self._chunk(self._parse(frame.data), out)
-        return out
 
     def close(self) -> Sequence[Event]:
         """The connection ended. Raises ``Fault`` (CUT) unless the answer is whole."""
+        if self.fault is not None:
+            raise self.fault
         out: list[Event] = []
         if not self._done:
             self._end(out)

@@ -33,6 +33,11 @@ from ir.request import (
 
 def encode_request(request: Request, model: str) -> bytes:
     """The JSON body of a streamed turn; ``model`` is the upstream's id."""
+    return dump(request_body(request, model))
+
+
+def request_body(request: Request, model: str) -> JsonObject:
+    """The same before it is JSON."""
     body: JsonObject = {"model": model, "messages": _messages(request)}
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
@@ -46,7 +51,7 @@ def encode_request(request: Request, model: str) -> bytes:
     _put(body, "response_format", _format(request.output_format))
     body["stream"] = True
     body["stream_options"] = {"include_usage": True}
-    return dump(body)
+    return body
 
 
 def _format(form: OutputFormat | None) -> JsonObject | None:

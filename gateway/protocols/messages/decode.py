@@ -24,7 +24,7 @@ from gateway.protocols.messages.tools import decode_choice, decode_tools
 from gateway.wire.json import is_writable
 from ir.errors import ApiError, Kind, invalid
 from ir.ignored import list_ignored
-from ir.request import OutputFormat, Request, Thinking
+from ir.request import OutputFormat, Request, Thinking, extras
 
 MIN_BUDGET = 1024
 FORMAT = "output_config.format"
@@ -50,6 +50,7 @@ _KNOWN = frozenset(
         "top_p",
     }
 )
+_PASSED_ON = ("cache_control", "metadata")
 _EFFORTS = {"low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "xhigh"}
 
 
@@ -58,7 +59,8 @@ def decode_request(body: object) -> Request:
     if not isinstance(body, dict):
         raise invalid("invalid_json", "the request body must be a JSON object")
     _refuse_server_side(body)
-    ignored = [name for name, value in body.items() if name not in _KNOWN and value is not None]
+    unknown = [name for name, value in body.items() if name not in _KNOWN and value is not None]
+    ignored = unknown.copy()
     model = take_name(body.get("model"), "model")
     max_tokens = _decode_max_tokens(body.get("max_tokens"))
     history = decode_messages(body.get("messages"))
@@ -87,6 +89,7 @@ def decode_request(body: object) -> Request:
         stream=bool(take_flag(body.get("stream"), "stream")),
         session=_decode_session(body.get("metadata")),
         dropped_tools=offer.ignored,
+        extras=extras("messages", {name: body[name] for name in (*unknown, *_PASSED_ON) if body.get(name) is not None}),
         ignored=list_ignored([*ignored, *offer.ignored, *history.ignored]),
     )
 

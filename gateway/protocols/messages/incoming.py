@@ -65,11 +65,11 @@ class MessagesReader:
         self._called = False
         self._state: Literal["idle", "open", "done"] = "idle"
         self._spoke = False
-        self._fault: Fault | None = None
+        self.fault: Fault | None = None
 
     def feed(self, data: bytes) -> Sequence[Event]:
-        if self._fault is not None:
-            raise self._fault
+        if self.fault is not None:
+            raise self.fault
         out: list[Event] = []
         try:
             for frame in self._frames.feed(data):
@@ -77,16 +77,16 @@ class MessagesReader:
                     break
                 self._see(frame, out)
         except Fault as fault:
-            self._fault = fault
+            self.fault = fault
         except (ValueError, KeyError):  # KeyError: a lane that is in use or was never opened
-            self._fault = Fault(Reason.PROTOCOL, self._stage)
-        if self._fault is not None and not out:
-            raise self._fault
+            self.fault = Fault(Reason.PROTOCOL, self._stage)
+        if self.fault is not None and not out:
+            raise self.fault
         return out
 
     def close(self) -> Sequence[Event]:
-        if self._fault is not None:
-            raise self._fault
+        if self.fault is not None:
+            raise self.fault
         if self._state != "done":
             raise Fault(Reason.CUT, self._stage)
         return ()

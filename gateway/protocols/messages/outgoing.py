@@ -38,6 +38,11 @@ _EFFORTS = {"minimal": "low", "none": None}
 
 def encode_request(request: Request, model: str) -> bytes:
     """The JSON body; ``model`` is the upstream's id. Without a limit of the caller's ``DEFAULT_MAX_TOKENS`` is sent."""
+    return dump(request_body(request, model))
+
+
+def request_body(request: Request, model: str) -> dict[str, Any]:
+    """The same before it is JSON."""
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_output_tokens or DEFAULT_MAX_TOKENS,
@@ -59,7 +64,7 @@ def encode_request(request: Request, model: str) -> bytes:
         schema = request.output_format.schema
         schema = {"type": "object"} if schema is None else schema
         body.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": schema}
-    return dump(body)
+    return body
 
 
 def _add_thinking(body: dict[str, Any], request: Request) -> None:

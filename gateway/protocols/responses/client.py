@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gateway.protocols.openai.classify import classify
 from gateway.protocols.responses.incoming import Stream
-from gateway.protocols.responses.outgoing import encode_request
+from gateway.protocols.responses.outgoing import encode_request, request_body
 
-__all__ = ["NAME", "classify", "encode_request", "stream"]
+__all__ = ["NAME", "classify", "encode_request", "request_body", "stream"]
 
 NAME = "responses"
 

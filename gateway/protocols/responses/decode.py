@@ -36,7 +36,7 @@ from gateway.protocols.responses.tools import decode_tools
 from gateway.wire.json import is_writable
 from ir.errors import invalid
 from ir.ignored import list_ignored
-from ir.request import OutputFormat, Request, Thinking
+from ir.request import Extras, OutputFormat, Request, Thinking, extras
 
 SUMMARIES = ("auto", "concise", "detailed")
 OPAQUE = "reasoning.encrypted_content"
@@ -68,6 +68,9 @@ ECHOED = (
     "user",
 )
 """What the response object repeats of the request."""
+
+PASSED_ON = ("metadata", "prompt_cache_key")
+"""They have an effect here, and one at an upstream of the same protocol, too."""
 
 # Fields that have an effect here, or that are checked to hold the one value that needs none.
 KNOWN = frozenset(
@@ -130,6 +133,7 @@ def decode_request(body: object) -> Request:
         store=decode_flag(body, "store") is not False,
         echo=_echo(body),
         dropped_tools=offer.dropped,
+        extras=_extras(body),
         ignored=list_ignored(
             chain(
                 _without_effect(body),
@@ -169,6 +173,11 @@ def _refuse(body: JsonObject) -> None:
 def _output_format(body: JsonObject) -> OutputFormat | None:
     text = body.get("text")
     return decode_format(None if text is None else fields.mapping(text, "text").get("format"), "text.format")
+
+
+def _extras(body: JsonObject) -> Extras:
+    names = [*_without_effect(body), *(name for name in PASSED_ON if body.get(name) is not None)]
+    return extras("responses", {name: body[name] for name in names if name in body})
 
 
 def _items(body: JsonObject) -> list[tuple[str, JsonObject]]:

@@ -51,9 +51,21 @@ class Stream:
         self._assembly = Assembly()
         self._stage = Stage.PREAMBLE
         self._done = False
+        self.fault: Fault | None = None
 
     def feed(self, data: bytes) -> Sequence[Event]:
+        if self.fault is not None:
+            raise self.fault
         out: list[Event] = []
+        try:
+            self._read(data, out)
+        except Fault as fault:
+            if not out:
+                raise
+            self.fault = fault
+        return out
+
+    def _read(self, data: bytes, out: list[Event]) -> None:
         try:
             frames = self._reader.feed(data)
         except ValueError:
@@ -63,10 +75,11 @@ class Stream:
                 break
             if frame.data != "[DONE]":  # some add it, it says nothing
                 self._event(self._parse(frame), out)
-        return out
 
     def close(self) -> Sequence[Event]:
         """The connection ended. Raises ``Fault`` (CUT) unless the answer is whole."""
+        if self.fault is not None:
+            raise self.fault
         if not self._done:
             raise Fault(Reason.CUT, self._stage)
         return []

@@ -31,6 +31,11 @@ from ir.request import (
 
 def encode_request(request: Request, model: str) -> bytes:
     """The JSON body of a streamed turn; ``model`` is the upstream's id."""
+    return dump(request_body(request, model))
+
+
+def request_body(request: Request, model: str) -> JsonObject:
+    """The same before it is JSON."""
     body: JsonObject = {"model": model}
     _put(body, "instructions", request.system or None)
     body["input"] = [item for message in request.messages for item in _items(message)]
@@ -44,7 +49,7 @@ def encode_request(request: Request, model: str) -> bytes:
     _put(body, "reasoning", _reasoning(request.thinking))
     if request.output_format is not None:
         body["text"] = {"format": encode_format(request.output_format)}
-    return dump({**body, "store": False, "stream": True})
+    return {**body, "store": False, "stream": True}
 
 
 def _put(body: JsonObject, name: str, value: object) -> None:

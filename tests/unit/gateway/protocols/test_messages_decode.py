@@ -9,7 +9,7 @@ import pytest
 
 from gateway.protocols.messages.server import decode_request
 from ir.errors import ApiError, Kind
-from ir.request import Message, OutputFormat, Request, Text, Thinking, Tool, ToolChoice, ToolMode
+from ir.request import Extras, Message, OutputFormat, Request, Text, Thinking, Tool, ToolChoice, ToolMode
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER = {"name": "get_weather", "description": "Weather", "input_schema": SCHEMA}
@@ -65,6 +65,7 @@ def test_every_field_that_can_be_carried_is_carried() -> None:
         top_k=40,
         stream=True,
         session="session-1",
+        extras=Extras("messages", {"metadata": {"user_id": "session-1"}}),
     )
 
 
