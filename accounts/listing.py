@@ -26,12 +26,13 @@ class Cooling(Struct, frozen=True):
 class AccountLine(Struct, frozen=True):
     """An account as lists show it. ``condition`` is what matters most: off, a state, cooling, or ready.
 
-    ``in_use`` is the number of its slots that requests hold now; None when Redis does not say.
+    ``credential`` tells it from others by its last four characters, is "kept" where those would tell too much, and ""
+    where there is none. ``in_use`` is the number of its slots that requests hold now; None when Redis does not say.
     """
 
     account: Account
     groups: Sequence[str]
-    last_four: str
+    credential: str
     cooling: Sequence[Cooling]
     in_use: int | None = None
 
@@ -79,9 +80,14 @@ def _count_slots(ids: Sequence[int], now: datetime) -> dict[int, int]:
 def _line(row: Account, in_use: int | None) -> AccountLine:
     resting: Sequence[Cooldown] = row.resting  # type: ignore[attr-defined]  # named by the Prefetch above
     cooling = [Cooling(rest.model, rest.reason, rest.until) for rest in resting]
-    credential = getattr(row, "credential", None)
-    last_four = getattr(credential, "last_four", "")
-    return AccountLine(row, [group.name for group in row.groups.all()], last_four, cooling, in_use)
+    return AccountLine(row, [group.name for group in row.groups.all()], _hint(row), cooling, in_use)
+
+
+def _hint(row: Account) -> str:
+    credential: Credential | None = getattr(row, "credential", None)
+    if credential is None:
+        return ""
+    return f"…{credential.last_four}" if credential.last_four else "kept"
 
 
 def name_example_model() -> str:

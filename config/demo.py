@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from accounts import verbs as accounts
+from accounts.compile import AccountState
 from accounts.models import Account, CatalogueModel, Group
 from config.environment import read_json, write_json
 from ops.models import RequestRecord
@@ -43,6 +44,10 @@ def install(directory: Path, simulator_url: str, owner_password: str | None) -> 
         elif account.base_url != simulator_url:
             accounts.delete_account(account)
             accounts.create_cursor_account(_account_name(name), _key_of(name), simulator_url, [group])
+        elif account.state != AccountState.READY or account.cooldowns.exists():
+            # The scripts can put every account out of use; each start begins with a pool that serves.
+            accounts.set_state(account, AccountState.READY)
+            accounts.clear_cooldowns(account)
     if not CatalogueModel.objects.filter(name=SCRIPTS).exists():
         accounts.define_model(SCRIPTS, owner="simulator", display_name="Simulator scripts")
     for name, target in ALIASES.items():

@@ -8,11 +8,12 @@ from django.contrib.auth.models import User
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 
+from accounts.compile import AccountState
 from accounts.models import Account, Credential
 from config import demo, environment
 from config.environment import Problem
 from core.encryption import SealError, open_sealed
-from tenants.models import ApiKey
+from tenants.models import ApiKey, Team
 from tenants.verbs import OWNER
 
 _START = "Start the engines with `manage.py up`, or set {} to one that runs."
@@ -64,7 +65,14 @@ def _database() -> list[Problem]:
 
 def _accounts() -> list[Problem]:
     if not Account.objects.filter(enabled=True).exists():
-        return [Problem("There is no account to serve requests.", "Add one in the panel, or start with `up --demo`.")]
+        return [Problem("There is no account to serve requests.", "Add one: manage.py accounts add NAME --team TEAM")]
+    if not Account.objects.filter(enabled=True, state=AccountState.READY).exists():
+        return [
+            Problem(
+                "No account is ready.",
+                "`manage.py accounts list` says why; `accounts key` gives one a new key, `accounts wake` lets it try.",
+            )
+        ]
     for credential in Credential.objects.select_related("account"):
         try:
             open_sealed(credential.sealed)
@@ -79,9 +87,17 @@ def _accounts() -> list[Problem]:
 
 
 def _keys() -> list[Problem]:
-    if ApiKey.objects.filter(revoked_at=None).exists():
-        return []
-    return [Problem("There is no API key.", "Make one: manage.py issue_key --team NAME --name NAME")]
+    keys = ApiKey.objects.filter(revoked_at=None)
+    if not keys.exists():
+        return [Problem("There is no API key.", "Make one: manage.py issue_key --team NAME --name NAME --create-team")]
+    idle = Team.objects.filter(keys__in=keys).exclude(account_groups__accounts__enabled=True).distinct()
+    return [
+        Problem(
+            f"Team {team.name} has keys, but no accounts that it may use.",
+            f"Let it use a group of them: manage.py accounts allow GROUP {team.slug}",
+        )
+        for team in idle
+    ]
 
 
 def _owner() -> list[Problem]:

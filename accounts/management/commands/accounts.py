@@ -1,0 +1,187 @@
+"""``manage.py accounts``: the pool from a terminal.
+
+API keys are asked for, or read from standard input; never taken from the command line, which every user of the
+machine can see.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterable, Iterator
+from getpass import getpass
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db import transaction
+from django.utils import timezone
+
+from accounts import verbs
+from accounts.compile import AccountState
+from accounts.listing import AccountLine, list_accounts
+from accounts.models import Account, Group
+from core import command
+from core.audit import COMMAND_LINE
+from tenants.models import Team
+
+GROUP = "main"
+"""The group of an account that is added without naming one."""
+
+
+class Command(command.Command):
+    help = "Show the pool's accounts, add Cursor accounts, wake them or switch them off, let teams use them."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        actions.add_parser("list", help="every account with its condition, every group with its teams")
+        add = actions.add_parser("add", help="add a Cursor account; its API key is asked for, or read from stdin")
+        add.add_argument("name", help="what you call it")
+        add.add_argument("--group", default=GROUP, help=f"group that it joins, made when missing ({GROUP})")
+        add.add_argument("--team", action="append", default=[], help="team that may use the group; may be repeated")
+        add.add_argument("--slots", type=int, default=3, help="requests at once (3)")
+        add.add_argument("--priority", type=int, default=100, help="the lowest is asked first (100)")
+        add.add_argument("--models", default="", help="upstream ids or patterns, comma separated; none: all")
+        add.add_argument("--proxy-url", default="", help="http, https or socks5 proxy of its own")
+        key = actions.add_parser("key", help="give an account a new API key, asked for or read from stdin")
+        key.add_argument("name", help="the account")
+        for action, text in (
+            ("wake", "let accounts that rest, need a sign-in or were blocked try again"),
+            ("enable", "switch accounts on"),
+            ("disable", "switch accounts off; running requests go on"),
+            ("remove", "delete accounts and their credentials; records stay"),
+        ):
+            named = actions.add_parser(action, help=text)
+            named.add_argument("names", nargs="+", metavar="name", help="accounts")
+        for action, text in (("allow", "let teams use a group's accounts"), ("deny", "let them no longer")):
+            teams = actions.add_parser(action, help=text)
+            teams.add_argument("group", help="name or slug of the group")
+            teams.add_argument("teams", nargs="+", metavar="team", help="names or slugs of teams")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            with transaction.atomic():
+                self._run(options)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+
+    def _run(self, options: dict[str, Any]) -> None:
+        match options["action"]:
+            case "list":
+                self._show(list_accounts(timezone.now()))
+            case "add":
+                self._add(options)
+            case "key":
+                account = find_account(options["name"])
+                verbs.replace_credential(account, read_key(account.name), actor=COMMAND_LINE)
+                self._show_named([account.name])
+            case "remove":
+                for account in [find_account(name) for name in options["names"]]:
+                    verbs.delete_account(account, actor=COMMAND_LINE)
+                    self.stdout.write(f"{account.name} is gone.")
+            case "allow" | "deny":
+                self._change_teams(options)
+            case action:
+                for account in [find_account(name) for name in options["names"]]:
+                    change(account, action)
+                self._show_named(options["names"])
+
+    def _add(self, options: dict[str, Any]) -> None:
+        teams = find_teams(options["team"])
+        group = find_group(options["group"]) or verbs.create_group(options["group"], actor=COMMAND_LINE)
+        verbs.create_cursor_account(
+            options["name"],
+            read_key(options["name"]),
+            groups=[group],
+            slots=options["slots"],
+            priority=options["priority"],
+            allowed_models=[name.strip() for name in options["models"].split(",") if name.strip()],
+            proxy_url=options["proxy_url"],
+            actor=COMMAND_LINE,
+        )
+        if teams:
+            verbs.allow_teams(group, {*group.teams.all(), *teams}, actor=COMMAND_LINE)
+        self._show_named([options["name"]])
+
+    def _change_teams(self, options: dict[str, Any]) -> None:
+        group, teams = find_group(options["group"]), set(find_teams(options["teams"]))
+        if group is None:
+            known = ", ".join(Group.objects.values_list("name", flat=True)) or "none"
+            raise CommandError(f"There is no group named {options['group']}. Groups: {known}.")
+        had = set(group.teams.all())
+        verbs.allow_teams(group, had | teams if options["action"] == "allow" else had - teams, actor=COMMAND_LINE)
+        self.stdout.write(describe_group(group))
+
+    def _show_named(self, names: Iterable[str]) -> None:
+        self._show([line for line in list_accounts(timezone.now()) if line.account.name in names])
+
+    def _show(self, lines: Iterable[AccountLine]) -> None:
+        groups: set[str] = set()
+        for line in lines:
+            self.stdout.write("\n".join(describe(line)))
+            groups |= set(line.groups)
+        for group in Group.objects.filter(name__in=groups):
+            self.stdout.write(describe_group(group))
+        if not groups:
+            self.stdout.write(
+                "There is no account that a group holds. Add one: manage.py accounts add NAME --team TEAM"
+            )
+
+
+def change(account: Account, action: str) -> None:
+    """``enable``, ``disable`` or ``wake`` one account."""
+    if action == "wake":
+        verbs.set_state(account, AccountState.READY, actor=COMMAND_LINE)
+        verbs.clear_cooldowns(account, actor=COMMAND_LINE)
+    else:
+        verbs.set_enabled(account, action == "enable", actor=COMMAND_LINE)
+
+
+def read_key(name: str) -> str:
+    """The API key, from the terminal without showing it, or the first line of standard input."""
+    if sys.stdin.isatty():
+        return getpass(f"API key of {name}: ")
+    return sys.stdin.readline().strip()
+
+
+def find_account(name: str) -> Account:
+    """Raises ``CommandError`` when there is none."""
+    row = Account.objects.filter(name=name).first()
+    if row is None:
+        raise CommandError(f"There is no account named {name}; `manage.py accounts list` shows them.")
+    return row
+
+
+def find_group(name: str) -> Group | None:
+    return Group.objects.filter(name=name).first() or Group.objects.filter(slug=name).first()
+
+
+def find_teams(names: Iterable[str]) -> list[Team]:
+    """Raises ``CommandError`` for the first that there is not."""
+    return [find_team(name) for name in names]
+
+
+def find_team(name: str) -> Team:
+    team = Team.objects.filter(name=name).first() or Team.objects.filter(slug=name).first()
+    if team is None:
+        known = ", ".join(Team.objects.values_list("name", flat=True)) or "none"
+        raise CommandError(f"There is no team named {name}. Teams: {known}. `manage.py issue_key` makes one.")
+    return team
+
+
+def describe(line: AccountLine) -> Iterator[str]:
+    """An account in a line, and one more for each thing that rests."""
+    account = line.account
+    reason = f" ({account.state_reason})" if account.state_reason else ""
+    in_use = "?" if line.in_use is None else line.in_use
+    yield (
+        f"{account.name}  {account.kind}  {line.condition}{reason}  {in_use} of {account.slots} slots"
+        f"  key {line.credential or 'missing'}  groups {', '.join(line.groups) or 'none'}"
+    )
+    for rest in line.cooling:
+        yield f"    {rest.model or 'the whole account'} rests until {rest.until:%H:%M:%S} ({rest.reason})"
+
+
+def describe_group(group: Group) -> str:
+    teams = ", ".join(group.teams.values_list("name", flat=True))
+    hint = f"no team yet; let one: manage.py accounts allow {group.slug} TEAM"
+    return f"group {group.name}  teams {teams}" if teams else f"group {group.name}  {hint}"

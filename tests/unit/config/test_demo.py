@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from accounts.compile import AccountState
+from accounts.listing import list_accounts
+from accounts.models import Account, Cooldown
+from accounts.verbs import ensure_catalogue, set_state
+from config import demo
+from core.models import AuditEntry
+
+pytestmark = pytest.mark.django_db
+
+SIMULATOR = "http://127.0.0.1:8090"
+
+
+@pytest.fixture(autouse=True)
+def _may_call_the_simulator(settings: Any) -> None:
+    settings.POOLGATE_UPSTREAM_HOSTS = ["127.0.0.1:8090"]
+
+
+def test_a_start_wakes_what_the_scripts_put_out_of_use(tmp_path: Path) -> None:
+    ensure_catalogue()
+    demo.install(tmp_path, SIMULATOR, None)
+    alpha, beta, gamma = Account.objects.order_by("name")
+    set_state(alpha, AccountState.NEEDS_SIGN_IN, "auth_revoked")
+    set_state(beta, AccountState.BLOCKED, "suspicious")
+    Cooldown.objects.create(account=gamma, until=timezone.now() + timedelta(hours=1), reason="quota")
+    demo.install(tmp_path, SIMULATOR, None)
+    assert [line.condition for line in list_accounts(timezone.now())] == ["ready"] * 3
+
+
+def test_a_start_with_all_in_order_changes_nothing(tmp_path: Path) -> None:
+    ensure_catalogue()
+    first = demo.install(tmp_path, SIMULATOR, None)
+    entries = AuditEntry.objects.count()
+    assert demo.install(tmp_path, SIMULATOR, None) == first
+    assert AuditEntry.objects.count() == entries
