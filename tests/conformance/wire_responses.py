@@ -105,7 +105,7 @@ class _Stream:
             assert (response["status"], response["output"], self.done) == ("in_progress", [], [])
             return
         assert response["status"] == kind
-        assert self.open is None
+        assert kind == "failed" or self.open is None
         assert response["output"] == self.done, "the final object is the sum of the items"
         self.end = response
 
@@ -145,4 +145,6 @@ def _read_events(raw: bytes) -> Turn:
     assert stream.end is not None, "a stream that never says how it ended"
     turn = _read_body(stream.end)
     turn.pieces = stream.pieces
+    if turn.error:
+        turn.text += stream.grown  # what was shown of the item that never came to its end
     return turn
