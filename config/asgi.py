@@ -29,9 +29,10 @@ GATEWAY_SEGMENTS = frozenset({
     "v1", "v1beta", "v1alpha", "upload", "responses", "livez", "readyz",
     "agent.v1.AgentService", "aiserver.v1.BidiService",
 })  # fmt: skip
-# Paths that clients probe before their first request, beside those segments.
+# Beside those segments: what clients probe before their first request, and where they go when the base URL lacks /v1.
 GATEWAY_PATHS = frozenset({
     "/api/hello", "/auth/exchange_user_api_key", "/backend-api/codex/responses/compact",
+    "/chat/completions", "/messages",
 })  # fmt: skip
 POLICY_VIOLATION = 1008
 

@@ -41,7 +41,7 @@ def card(ready: Ready, *, logs: str, notes: tuple[str, ...] = ()) -> str:
     if ready.api_key:
         rows.append(("API key", ready.api_key))
     else:
-        rows.append(("API key", "manage.py issue_key --team NAME --name NAME"))
+        rows.append(("API key", "manage.py issue_key --team NAME --name NAME --create-team"))
     if ready.simulator_url:
         rows.append(("Simulator", f"{ready.simulator_url}  (stands in for the upstream)"))
     rows.append(("Logs", logs))
@@ -64,7 +64,7 @@ def curl(ready: Ready) -> str:
 
 def _sign_in(ready: Ready) -> str:
     if ready.admin_password is None:
-        return f"{ready.admin_user}, with the password you chose (manage.py owner --reset makes a new one)"
+        return f"{ready.admin_user}, with your password (manage.py owner --reset makes a new one)"
     if ready.api_key:
         return f"{ready.admin_user} / {ready.admin_password}"
     return f"{ready.admin_user} / {ready.admin_password}  (shown this once)"

@@ -267,7 +267,8 @@ def lock(directory: Path) -> Iterator[None]:
             file.seek(0)
             raise Refused(
                 f"Poolgate already runs on {directory} (process {file.read().strip() or 'unknown'}). "
-                "Stop it first, or choose another directory and port: --data-dir DIR --port PORT"
+                "Stop it first, or start a second one beside it: manage.py up --port PORT --data-dir DIR, "
+                'or make run PORT=9000 ARGS="--data-dir var2"'
             ) from None
         file.truncate(0)
         file.write(str(os.getpid()))

@@ -7,4 +7,5 @@ from __future__ import annotations
 
 from django.urls import include, path
 
+handler400 = "panel.failures.bad_request"
 urlpatterns = [path("", include("panel.urls"))]

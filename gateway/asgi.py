@@ -158,7 +158,8 @@ async def _ready(exchange: Exchange) -> None:
 
 
 async def _not_found(exchange: Exchange) -> None:
-    await _refuse(exchange, ApiError(Kind.NOT_FOUND, "not_found", f"There is nothing at {_shown(exchange.path)}."))
+    sentence = f"There is nothing at {_shown(exchange.path)}.{_likely(exchange.path.rstrip('/'))}"
+    await _refuse(exchange, ApiError(Kind.NOT_FOUND, "not_found", sentence))
 
 
 async def _wrong_method(exchange: Exchange) -> None:
@@ -184,6 +185,15 @@ def _role_of(exchange: Exchange) -> Any:
     if path.startswith("/v1/models"):
         return _models_role(exchange)
     return chat
+
+
+def _likely(path: str) -> str:
+    """What a client with the other vendor's base URL meant, as a sentence; "" for paths that it does not explain."""
+    if f"/v1{path}" in ROUTES:
+        return f" The base URL lacks /v1: this is at /v1{path}."
+    if path.startswith("/v1/") and path.removeprefix("/v1") in ROUTES:
+        return f" The base URL has one /v1 too many: this is at {path.removeprefix('/v1')}."
+    return ""
 
 
 def _models_role(exchange: Exchange) -> ModuleType:

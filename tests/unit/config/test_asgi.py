@@ -14,6 +14,7 @@ from config.asgi import application, for_gateway
         ("POST", "/v1/chat/completions"), ("POST", "/v1/no/such/path"), ("GET", "/v1"),
         ("POST", "/v1beta/models/x:generateContent"),
         ("GET", "/livez"), ("GET", "/readyz"), ("HEAD", "/"), ("HEAD", "/api/hello"), ("POST", "/responses"),
+        ("POST", "/chat/completions"), ("POST", "/messages"),
         ("POST", "/agent.v1.AgentService/RunSSE"), ("POST", "/aiserver.v1.BidiService/BidiAppend"),
     ],
 )  # fmt: skip

@@ -154,6 +154,14 @@ def test_a_page_that_nobody_was_given_is_a_bad_request(owner: User, before: str)
     assert "That address is not complete" in response.text
 
 
+def test_a_name_that_the_panel_does_not_know_is_for_the_operator_to_add(client: Client) -> None:
+    response = client.get("/sign-in", headers={"Host": "gate.example.org"})
+
+    assert response.status_code == 400
+    assert "adds the name to POOLGATE_ALLOWED_HOSTS" in response.text
+    assert "gate.example.org" not in response.text
+
+
 def test_the_list_costs_three_queries_however_long(
     owner: User, red: Team, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
