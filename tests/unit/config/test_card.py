@@ -36,7 +36,7 @@ def test_a_one_time_password_is_marked_and_an_unknown_one_is_not_invented() -> N
     first = card(msgspec.structs.replace(READY, admin_password="one-time"), logs="var/logs")
     assert "admin / one-time  (shown this once)" in first
     later = card(READY, logs="var/logs")
-    assert "the password you chose" in later
+    assert "with your password" in later
     assert "None" not in later
 
 
