@@ -5,7 +5,7 @@ import pytest
 from core.hosts import OFFICIAL_HOSTS, is_cursor_host
 
 
-@pytest.mark.parametrize("host", [*OFFICIAL_HOSTS, "cursor.sh", "CURSOR.com.", "x.y.cursor.com"])
+@pytest.mark.parametrize("host", [*sorted(OFFICIAL_HOSTS), "cursor.sh", "CURSOR.com.", "x.y.cursor.com"])
 def test_cursors_hosts_are_known_by_name(host: str) -> None:
     assert is_cursor_host(host)
 
