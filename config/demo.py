@@ -1,4 +1,4 @@
-"""The demo: three simulated accounts, a team and a key, made and removed by the same verbs as real ones.
+"""The demo: simulated accounts of every kind, a team and a key, made and removed by the same verbs as real ones.
 
 ``demo.json`` in the data dir (mode 0600) holds what the card shows, so that a second start shows the same. ``remove``
 takes all of it away, and the owner's password with it, since that file knew it.
@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from accounts import verbs as accounts
-from accounts.compile import AccountState
+from accounts.compile import AccountState, Transport
 from accounts.models import Account, CatalogueModel, Group
 from config.environment import read_json, write_json
 from ops.models import RequestRecord
@@ -23,6 +23,13 @@ from tenants.models import ApiKey, Profile, Team
 FILE = "demo.json"
 TEAM = GROUP = "demo"
 ACCOUNTS = ("alpha", "beta", "gamma")  # the simulator's own, unless it is given a seed
+PROVIDERS = {
+    "openai": (Transport.OPENAI_CHAT, {"openai-sim": "gpt-5.2"}),
+    "responses": (Transport.OPENAI_RESPONSES, {"responses-sim": "gpt-5.2"}),
+    "anthropic": (Transport.ANTHROPIC_MESSAGES, {"anthropic-sim": "claude-sonnet-4.6"}),
+}
+"""Simulated accounts at providers: how each is asked, and its models under their public names."""
+
 SCRIPTS = "sim-*"
 ALIASES = {"claude-*": "claude-sonnet-4.6", "gpt-*": "gpt-5.2", "gemini-*": "gemini-2.5-flash"}
 """Coding clients ask for models that nobody configured; in the demo every vendor's names lead somewhere."""
@@ -38,16 +45,12 @@ def install(directory: Path, simulator_url: str, owner_password: str | None) -> 
     team = Team.objects.filter(slug=TEAM).first() or tenants.create_team("Demo", TEAM)
     group = Group.objects.filter(slug=GROUP).first() or accounts.create_group("Demo", teams=[team])
     for name in ACCOUNTS:
-        account = Account.objects.filter(name=_account_name(name)).first()
-        if account is None:
+        if _is_missing(name, simulator_url):
             accounts.create_cursor_account(_account_name(name), _key_of(name), simulator_url, [group])
-        elif account.base_url != simulator_url:
-            accounts.delete_account(account)
-            accounts.create_cursor_account(_account_name(name), _key_of(name), simulator_url, [group])
-        elif account.state != AccountState.READY or account.cooldowns.exists():
-            # The scripts can put every account out of use; each start begins with a pool that serves.
-            accounts.set_state(account, AccountState.READY)
-            accounts.clear_cooldowns(account)
+    for name, (transport, models) in PROVIDERS.items():
+        if _is_missing(name, simulator_url):
+            key = f"sk-sim-{name}"
+            accounts.create_provider_account(_account_name(name), key, simulator_url, transport, models, [group])
     if not CatalogueModel.objects.filter(name=SCRIPTS).exists():
         accounts.define_model(SCRIPTS, owner="simulator", display_name="Simulator scripts")
     for name, target in ALIASES.items():
@@ -74,16 +77,30 @@ def remove(directory: Path) -> str | None:
     for team in Team.objects.filter(slug=TEAM):
         RequestRecord.objects.filter(team_id=team.pk).delete()
         tenants.delete_team(team)
-    for account in Account.objects.filter(name__in=[_account_name(name) for name in ACCOUNTS]):
+    for account in Account.objects.filter(name__in=[_account_name(name) for name in (*ACCOUNTS, *PROVIDERS)]):
         accounts.delete_account(account)
     for group in Group.objects.filter(slug=GROUP):
         accounts.delete_group(group)
-    for model in CatalogueModel.objects.filter(name__in=[SCRIPTS, *ALIASES]):
+    offered = [model for _, models in PROVIDERS.values() for model in models]
+    for model in CatalogueModel.objects.filter(name__in=[SCRIPTS, *ALIASES, *offered]):
         if model.alias_of == ALIASES.get(model.name, ""):
             accounts.delete_model(model)
     password = tenants.reset_owner() if kept.get("admin_hash") == _owner_hash() and kept else None
     (directory / FILE).unlink(missing_ok=True)
     return password
+
+
+def _is_missing(name: str, simulator_url: str) -> bool:
+    """Whether the account has to be made: there is none, or only one that leads to where the simulator was."""
+    account = Account.objects.filter(name=_account_name(name)).first()
+    if account is not None and account.base_url != simulator_url:
+        accounts.delete_account(account)
+        return True
+    if account is not None and (account.state != AccountState.READY or account.cooldowns.exists()):
+        # The scripts can put every account out of use; each start begins with a pool that serves.
+        accounts.set_state(account, AccountState.READY)
+        accounts.clear_cooldowns(account)
+    return account is None
 
 
 def _working_key(team: Team, text: str | None) -> str:

@@ -20,6 +20,7 @@ from protobufs import agent_v1_pb2 as pb
 from simulator.causes import Failure, refusal
 
 DEFAULT_NAMES = ("alpha", "beta", "gamma")
+PROVIDER_NAMES = ("openai", "responses", "anthropic")
 KEY_PREFIX = "crsr_"
 
 
@@ -51,12 +52,13 @@ class Account:
 
 
 def load(path: Path | None) -> list[Account]:
-    """Reads ``{"accounts": [{"name", "key"?, "models"?}]}``; without a file alpha, beta and gamma.
+    """Reads ``{"accounts": [{"name", "key"?, "models"?}]}``; without a file the default ones.
 
     Raises ``ValueError`` when the file has another shape or repeats a name or key.
     """
     if path is None:
-        return [Account(name, f"{KEY_PREFIX}sim_{name}") for name in DEFAULT_NAMES]
+        cursor = [Account(name, f"{KEY_PREFIX}sim_{name}") for name in DEFAULT_NAMES]
+        return [*cursor, *(Account(name, f"sk-sim-{name}") for name in PROVIDER_NAMES)]
     try:
         rows = json.loads(path.read_text())["accounts"]
         accounts = [

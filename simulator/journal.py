@@ -16,7 +16,8 @@ class Entry:
     """One contact. ``ended`` is null while it runs; ``seconds`` is how long it took.
 
     ``ended``: complete, error:CAUSE, refused:REASON, cancelled (the client went away), cut, reset or garbage.
-    ``text`` is the latest user text; ``history`` and ``images`` hold sizes; ``answers`` what the client answered.
+    ``text`` is the latest user text; ``history`` and ``images`` hold sizes; ``answers`` what the client answered;
+    ``fields`` a provider's request without its content.
     """
 
     number: int
@@ -26,6 +27,7 @@ class Entry:
     request_id: str = ""
     model: str = ""
     parameters: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
     system: str = ""
     text: str = ""
     history: list[tuple[str, int]] = field(default_factory=list)

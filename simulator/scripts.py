@@ -26,6 +26,7 @@ from simulator.steps import (
     Native,
     Pause,
     Prompt,
+    Quirk,
     Script,
     Spend,
     Stall,
@@ -214,6 +215,18 @@ def error(_: Prompt, cause: str) -> Script:
     yield Fail(name)
 
 
+def quirk(prompt: Prompt, name: str) -> Script:
+    kind = QUIRKS[name]
+    yield kind
+    if kind is Quirk.INTERLEAVED:
+        yield from _call_and_answer(prompt, 3)
+    elif kind is Quirk.OTHER_FIELD:
+        yield from think(prompt, "3")
+    else:
+        yield from _lorem(5)
+
+
+QUIRKS = {kind.name.lower().replace("_", "-"): kind for kind in Quirk}
 _CAUSE = "|".join(CAUSES)
 SCRIPTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
     (re.compile(pattern), make)
@@ -248,6 +261,7 @@ SCRIPTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
         (r"sim-json", json_text),
         (r"sim-json-late", json_late),
         (r"sim-markup", markup),
+        (rf"sim-quirk-({'|'.join(QUIRKS)})", quirk),
         (rf"sim-error-((?:{_CAUSE})(?:-after-\d+)?)", error),
     )
 )

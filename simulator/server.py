@@ -11,6 +11,7 @@ from simulator.faces.agent import AgentFace
 from simulator.faces.auth import AuthFace
 from simulator.faces.control import ControlFace
 from simulator.faces.models import ModelsFace
+from simulator.faces.providers import ProvidersFace
 from simulator.world import World
 
 MAX_BODY = 64 * 1024 * 1024
@@ -19,7 +20,7 @@ MAX_BODY = 64 * 1024 * 1024
 def application(world: World) -> web.Application:
     """All faces on one application."""
     app = web.Application(client_max_size=MAX_BODY)
-    for face in (AgentFace(world), AuthFace(world), ModelsFace(world), ControlFace(world)):
+    for face in (AgentFace(world), AuthFace(world), ModelsFace(world), ProvidersFace(world), ControlFace(world)):
         app.add_routes(face.routes())
     return app
 

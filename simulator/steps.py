@@ -105,6 +105,18 @@ class Spend(Enum):
     CACHE = "cache"
 
 
+class Quirk(Enum):
+    """What providers are known to get wrong; the agent does not."""
+
+    EMPTY = "a 200 without an answer"
+    JSON_ERROR = "an error as JSON inside a 200"
+    SECOND_END = "the end twice"
+    LATE_ERROR = "an error behind the end"
+    BLANK_FINISH = "an empty finish reason in every chunk"
+    INTERLEAVED = "the pieces of parallel calls in turns"
+    OTHER_FIELD = "thinking in the other field"
+
+
 NATIVE_KINDS = (
     "shell",
     "shell_stream",
@@ -130,7 +142,7 @@ QUERY_KINDS = (
     "web_fetch",
 )
 
-Step = Text | Thinking | Calls | Pause | Stall | Fail | Break | Native | Ask | StoreImages | Wear | Spend
+Step = Text | Thinking | Calls | Pause | Stall | Fail | Break | Native | Ask | StoreImages | Wear | Spend | Quirk
 Script = Generator[Step, tuple[str, ...], None]
 
 

@@ -25,12 +25,14 @@ class Dialect(Struct, frozen=True):
     """``native``: the wire's own fields are understood, ``off`` among them only with ``native_off``.
 
     ``on`` and ``off`` are put into the body beside them; ``effort`` and ``budget`` are the paths that take those.
-    ``budgeted``: thinking is always asked for by a number of tokens. ``limit`` is Chat's name of the output limit.
+    ``budgeted``: thinking is always asked for by a number of tokens. ``usual`` is the effort where thinking is wanted,
+    none is named, and nothing else turns it on. ``limit`` is Chat's name of the output limit.
     """
 
     native: bool = False
     native_off: bool = False
     budgeted: bool = False
+    usual: str = ""
     on: Mapping[str, Any] = {}
     off: Mapping[str, Any] = {}
     effort: str = ""
@@ -43,7 +45,8 @@ class Dialect(Struct, frozen=True):
         if not self.native or (thinking.enabled is False and not self.native_off):
             return silent
         if not self.budgeted:
-            return structs.replace(thinking, budget_tokens=None)
+            effort = thinking.effort or effort_of(thinking) or (self.usual if thinking.enabled else "") or None
+            return structs.replace(thinking, budget_tokens=None, effort=effort)
         budget = min(thinking.budget_tokens or channel.thinking_budget, limit - 1)
         if not thinking.enabled or budget < LEAST_BUDGET:
             return Thinking(enabled=False) if thinking.enabled is False else silent
@@ -62,11 +65,19 @@ class Dialect(Struct, frozen=True):
             _put(body, self.budget, thinking.budget_tokens)
 
 
+def effort_of(thinking: Thinking) -> str:
+    """The effort that is usual for a budget in tokens; "" without one."""
+    budget = thinking.budget_tokens
+    if budget is None:
+        return ""
+    return "low" if budget < 4096 else "medium" if budget < 16_384 else "high"
+
+
 LEAST_BUDGET = 1024
 PLAIN = Dialect(native=True)
 
 TABLE: Mapping[str, Dialect] = {
-    "openai": Dialect(native=True, native_off=True, limit="max_completion_tokens"),
+    "openai": Dialect(native=True, native_off=True, usual="medium", limit="max_completion_tokens"),
     "reasoner": Dialect(native=True, limit="max_completion_tokens"),  # OpenAI's models that cannot stop thinking
     "qwen": Dialect(on={"enable_thinking": True}, off={"enable_thinking": False}, budget="thinking_budget"),
     "typed": Dialect(on={"thinking": {"type": "enabled"}}, off={"thinking": {"type": "disabled"}}),

@@ -6,6 +6,7 @@ machine can see.
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator
@@ -16,8 +17,8 @@ from django.core.management.base import CommandError
 from django.db import transaction
 from django.utils import timezone
 
-from accounts import verbs
-from accounts.compile import AccountState
+from accounts import channels, verbs
+from accounts.compile import AccountState, Transport
 from accounts.listing import AccountLine, list_accounts
 from accounts.models import Account, Group
 from core import command
@@ -28,20 +29,30 @@ GROUP = "main"
 """The group of an account that is added without naming one."""
 
 
+KINDS = {
+    "openai-chat": Transport.OPENAI_CHAT,
+    "openai-responses": Transport.OPENAI_RESPONSES,
+    "anthropic": Transport.ANTHROPIC_MESSAGES,
+}
+"""The kinds of provider by the names of the command line."""
+SIZES = ("context_tokens", "max_output_tokens", "thinking_budget", "idle_timeout")
+CHANNEL = ("effort", "dialect", *SIZES)
+
+
 class Command(command.Command):
-    help = "Show the pool's accounts, add Cursor accounts, wake them or switch them off, let teams use them."
+    help = "Show the pool's accounts, add Cursor and provider accounts, wake or switch them off, let teams use them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
         actions.add_parser("list", help="every account with its condition, every group with its teams")
         add = actions.add_parser("add", help="add a Cursor account; its API key is asked for, or read from stdin")
-        add.add_argument("name", help="what you call it")
-        add.add_argument("--group", default=GROUP, help=f"group that it joins, made when missing ({GROUP})")
-        add.add_argument("--team", action="append", default=[], help="team that may use the group; may be repeated")
-        add.add_argument("--slots", type=int, default=3, help="requests at once (3)")
-        add.add_argument("--priority", type=int, default=100, help="the lowest is asked first (100)")
+        _add_common(add)
         add.add_argument("--models", default="", help="upstream ids or patterns, comma separated; none: all")
-        add.add_argument("--proxy-url", default="", help="http, https or socks5 proxy of its own")
+        provider = actions.add_parser(
+            "add-provider", help="add an account at an OpenAI- or Anthropic-compatible provider"
+        )
+        _add_common(provider)
+        _add_channel(provider)
         key = actions.add_parser("key", help="give an account a new API key, asked for or read from stdin")
         key.add_argument("name", help="the account")
         for action, text in (
@@ -68,7 +79,7 @@ class Command(command.Command):
         match options["action"]:
             case "list":
                 self._show(list_accounts(timezone.now()))
-            case "add":
+            case "add" | "add-provider":
                 self._add(options)
             case "key":
                 account = find_account(options["name"])
@@ -88,16 +99,27 @@ class Command(command.Command):
     def _add(self, options: dict[str, Any]) -> None:
         teams = find_teams(options["team"])
         group = find_group(options["group"]) or verbs.create_group(options["group"], actor=COMMAND_LINE)
-        verbs.create_cursor_account(
-            options["name"],
-            read_key(options["name"]),
-            groups=[group],
-            slots=options["slots"],
-            priority=options["priority"],
-            allowed_models=[name.strip() for name in options["models"].split(",") if name.strip()],
-            proxy_url=options["proxy_url"],
-            actor=COMMAND_LINE,
-        )
+        common = {
+            "groups": [group],
+            "slots": options["slots"],
+            "priority": options["priority"],
+            "proxy_url": options["proxy_url"],
+            "actor": COMMAND_LINE,
+        }
+        models = [name.strip() for name in options["models"].split(",") if name.strip()]
+        if options["action"] == "add":
+            verbs.create_cursor_account(options["name"], read_key(options["name"]), allowed_models=models, **common)
+        else:
+            pairs = (model.partition("=") for model in models)
+            verbs.create_provider_account(
+                options["name"],
+                read_key(options["name"]),
+                options["base_url"],
+                KINDS[options["kind"]],
+                {name: upstream or name for name, _, upstream in pairs},
+                **common,
+                **_channel(options),
+            )
         if teams:
             verbs.allow_teams(group, {*group.teams.all(), *teams}, actor=COMMAND_LINE)
         self._show_named([options["name"]])
@@ -125,6 +147,41 @@ class Command(command.Command):
             self.stdout.write(
                 "There is no account that a group holds. Add one: manage.py accounts add NAME --team TEAM"
             )
+
+
+def _add_common(parser: ArgumentParser) -> None:
+    parser.add_argument("name", help="what you call it")
+    parser.add_argument("--group", default=GROUP, help=f"group that it joins, made when missing ({GROUP})")
+    parser.add_argument("--team", action="append", default=[], help="team that may use the group; may be repeated")
+    parser.add_argument("--slots", type=int, default=3, help="requests at once (3)")
+    parser.add_argument("--priority", type=int, default=100, help="the lowest is asked first (100)")
+    parser.add_argument("--proxy-url", default="", help="http, https or socks5 proxy of its own")
+
+
+def _add_channel(parser: ArgumentParser) -> None:
+    parser.add_argument("--kind", choices=list(KINDS), required=True, help="what the provider speaks")
+    parser.add_argument("--base-url", required=True, help="as the provider names it, with or without version")
+    parser.add_argument("--models", required=True, help="public names, comma separated; NAME=ID where the ids differ")
+    parser.add_argument("--custom-endpoint", action="store_true", help="no version in the path")
+    parser.add_argument("--effort", choices=channels.EFFORTS, help="for requests that name none")
+    parser.add_argument(
+        "--dialect", choices=channels.DIALECTS, help="how thinking is asked for; else by host and model"
+    )
+    for name, text in zip(SIZES, ("window", "longest answer", "tokens to think", "seconds of silence"), strict=True):
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=text)
+    parser.add_argument("--extra-params", default="{}", metavar="JSON", help="fields that every request gets")
+    parser.add_argument("--header", action="append", default=[], metavar="NAME=TEXT", help="may be repeated")
+
+
+def _channel(options: dict[str, Any]) -> dict[str, Any]:
+    """The columns of the channel. Raises ``ValueError`` for extra parameters that are no JSON."""
+    headers = (header.partition("=") for header in options["header"])
+    return {
+        **{name: options[name] for name in CHANNEL if options[name] is not None},
+        "endpoint": channels.CUSTOM if options["custom_endpoint"] else "",
+        "extra_params": json.loads(options["extra_params"]),
+        "headers": {name: text for name, _, text in headers},
+    }
 
 
 def change(account: Account, action: str) -> None:
@@ -169,7 +226,7 @@ def find_team(name: str) -> Team:
 
 
 def describe(line: AccountLine) -> Iterator[str]:
-    """An account in a line, and one more for each thing that rests."""
+    """An account in a line, one more for its channel, and one for each thing that rests."""
     account = line.account
     reason = f" ({account.state_reason})" if account.state_reason else ""
     in_use = "?" if line.in_use is None else line.in_use
@@ -177,6 +234,10 @@ def describe(line: AccountLine) -> Iterator[str]:
         f"{account.name}  {account.kind}  {line.condition}{reason}  {in_use} of {account.slots} slots"
         f"  key {line.credential or 'missing'}  groups {', '.join(line.groups) or 'none'}"
     )
+    channel = getattr(account, "channel", None)
+    if channel is not None:
+        names = (name if name == upstream else f"{name}={upstream}" for name, upstream in channel.names.items())
+        yield f"    channel {channel.channel_id}  {account.transport}  {account.base_url}  {', '.join(names)}"
     for rest in line.cooling:
         yield f"    {rest.model or 'the whole account'} rests until {rest.until:%H:%M:%S} ({rest.reason})"
 

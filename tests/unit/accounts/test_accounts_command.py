@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from accounts.compile import AccountState
 from accounts.management.commands import accounts as command
-from accounts.models import Account, Cooldown, Group
+from accounts.models import Account, CatalogueModel, Cooldown, Group
 from accounts.verbs import set_state
 from core.encryption import open_sealed
 from core.models import AuditEntry
@@ -104,6 +104,26 @@ def test_a_removed_account_leaves_the_way_to_the_next(run: Run) -> None:
     assert run("list").endswith("Add one: manage.py accounts add NAME --team TEAM\n")
 
 
+def test_a_provider_is_added_with_its_channel(run: Run, team: Team) -> None:
+    said = run(
+        "add-provider", "vendor", "--kind", "anthropic", "--base-url", "https://api.example.com", "--models", "a=b, c",
+        "--team", "Research", "--effort", "high", "--extra-params", '{"top_k": 3}', "--header", "x-title=a=b",
+        "--idle-timeout", "60", "--context-tokens", "90000",
+    )  # fmt: skip
+    channel = Account.objects.get().channel
+    assert said.splitlines()[:2] == [
+        "vendor  provider  ready  0 of 3 slots  key …wxyz  groups main",
+        f"    channel {channel.channel_id}  anthropic_messages  https://api.example.com  a=b, c",
+    ]
+    assert (channel.effort, channel.extra_params, channel.headers) == ("high", {"top_k": 3}, {"x-title": "a=b"})
+    assert (channel.idle_timeout, channel.endpoint, channel.context_tokens) == (60, "", 90_000)
+    assert list(CatalogueModel.objects.values_list("name", "upstream")) == [("a", "provider"), ("c", "provider")]
+    assert KEY not in said
+
+
+PROVIDER = ["add-provider", "bob", "--models", "m", "--kind", "openai-chat", "--base-url"]
+
+
 def test_a_key_too_short_to_show_a_part_of_is_said_to_be_kept(run: Run) -> None:
     assert "key kept" in run("add", "alice", typed="short")
 
@@ -115,6 +135,9 @@ def test_a_key_too_short_to_show_a_part_of_is_said_to_be_kept(run: Run) -> None:
         (["add", "alice"], KEY, "name: Account with this Name already exists."),
         (["add", "bob"], "", "api_key: must be one word of printable characters."),
         (["add", "bob", "--slots", "-1"], KEY, "slots: "),
+        ([*PROVIDER, "https://10.0.0.1"], KEY, "base_url: 10.0.0.1 is no public address."),
+        ([*PROVIDER, "https://a.example", "--extra-params", "{"], KEY, "Expecting property name"),
+        ([*PROVIDER, "https://a.example", "--header", "authorization=x"], KEY, "headers: authorization looks like"),
         (["key", "bob"], KEY, "There is no account named bob; `manage.py accounts list` shows them."),
         (["wake", "alice", "bob"], KEY, "There is no account named bob"),
         (["allow", "nowhere", "Research"], KEY, "There is no group named nowhere. Groups: main."),

@@ -52,8 +52,8 @@ def test_there_is_a_dialect_for_every_name_and_a_wire_for_every_transport() -> N
 @pytest.mark.parametrize(
     ("host", "model", "on", "off"),
     [
-        ("api.openai.com", "gpt-5.1", {}, {"reasoning_effort": "none"}),
-        ("api.openai.com", "gpt-6-mini", {}, {"reasoning_effort": "none"}),
+        ("api.openai.com", "gpt-5.1", {"reasoning_effort": "medium"}, {"reasoning_effort": "none"}),
+        ("api.openai.com", "gpt-6-mini", {"reasoning_effort": "medium"}, {"reasoning_effort": "none"}),
         ("api.openai.com", "gpt-5", {}, {}),
         ("api.openai.com", "o3-mini", {}, {}),
         ("dashscope.aliyuncs.com", "any", {"enable_thinking": True}, {"enable_thinking": False}),
@@ -89,6 +89,10 @@ def test_a_budget_goes_where_the_vendor_takes_one() -> None:
     assert think(CHAT, given, dialect="qwen") == {"enable_thinking": True, "thinking_budget": 2000}
     assert think(CHAT, given, dialect="openrouter") == {"reasoning": {"max_tokens": 2000}}
     assert think(MESSAGES, given) == {"thinking": {"type": "enabled", "budget_tokens": 2000}}
+    for budget, effort in ((1024, "low"), (4096, "medium"), (16_384, "high")):
+        thinking = Thinking(enabled=True, budget_tokens=budget)
+        assert think(CHAT, thinking) == {"reasoning_effort": effort}
+        assert think(MESSAGES, thinking, dialect="adaptive")["output_config"] == {"effort": effort}
 
 
 @pytest.mark.parametrize("model", ["claude-opus-4-6", "claude-sonnet-4.7", "claude-opus-5", "claude-haiku-12"])
