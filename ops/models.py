@@ -32,7 +32,7 @@ class RequestRecord(models.Model):
     process = models.CharField(max_length=64, blank=True)
     account_id = models.BigIntegerField(null=True)
     group_id = models.BigIntegerField(null=True)
-    transport = models.CharField(max_length=16, blank=True)
+    transport = models.CharField(max_length=32, blank=True)
     outcome = models.CharField(max_length=16, choices=[(item.value, item.value) for item in Outcome])
     status = models.PositiveSmallIntegerField(default=0)
     code = models.CharField(max_length=64, blank=True)

@@ -101,7 +101,9 @@ class Bench:
 
     def __init__(self, house: House) -> None:
         self.house = house
-        rows = house.database.execute("SELECT name, id FROM accounts_account ORDER BY id").fetchall()
+        rows = house.database.execute(
+            "SELECT name, id FROM accounts_account WHERE kind = 'cursor' ORDER BY id"
+        ).fetchall()
         self.names = {number: name.rpartition("-")[2].rpartition(" ")[2] for name, number in rows}
 
     def prepare(self) -> None:
@@ -111,7 +113,7 @@ class Bench:
             self.house.reset()
 
     def states(self) -> dict[str, str]:
-        rows = self.house.database.execute("SELECT id, state FROM accounts_account").fetchall()
+        rows = self.house.database.execute("SELECT id, state FROM accounts_account WHERE kind = 'cursor'").fetchall()
         return {self.names[number]: state for number, state in rows}
 
     def rests(self) -> dict[tuple[str, str], float]:
