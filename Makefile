@@ -12,8 +12,9 @@ help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
 
 $(STAMP): requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Poolgate needs Python 3.11 or newer; $(PYTHON) is %d.%d. Name another: make PYTHON=python3.12 ..." % sys.version_info[:2])'
 	@echo "Installing into $(VENV) (once; about a minute) ..."
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
 
@@ -28,7 +29,7 @@ test: $(STAMP) ## Run the tests that CI runs (at most 10 minutes)
 test-full: $(STAMP) ## Run everything, the heavy tests included
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: $(STAMP) ## Format, lint, types, import contracts, migrations, lock
+check: $(STAMP) ## Format, lint, types, import contracts, migrations
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy .

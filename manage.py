@@ -6,7 +6,13 @@ from __future__ import annotations
 import os
 import sys
 
-from config.environment import take_data_dir
+try:
+    from config.environment import take_data_dir
+except ModuleNotFoundError as error:
+    sys.exit(
+        f"{error.name} is not installed for {sys.executable}.\n"
+        "Poolgate's own Python has it: .venv/bin/python manage.py ... (`make .venv` makes it)"
+    )
 
 
 def main(argv: list[str]) -> None:

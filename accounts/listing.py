@@ -44,6 +44,11 @@ class AccountLine(Struct, frozen=True):
             return self.account.state
         return "cooling" if any(not rest.model for rest in self.cooling) else AccountState.READY
 
+    @property
+    def reason(self) -> str:
+        """Why it is in that condition, where that says more than the condition does."""
+        return "" if self.account.state_reason == self.condition else self.account.state_reason
+
 
 def list_accounts(now: datetime) -> list[AccountLine]:
     """Every account in the order of choice; four queries and one round trip to Redis however many there are."""

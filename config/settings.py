@@ -130,6 +130,10 @@ LOGGING = {
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
-    # It logs a line for every call, with the address called.
-    "loggers": {"httpx2": {"level": "WARNING"}},
+    # httpx2 logs a line for every call, with the address called.
+    "loggers": {
+        "httpx2": {"level": "WARNING"},
+        # The page says what to do; on a public address scanners would write a traceback each.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
+    },
 }

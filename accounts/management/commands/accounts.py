@@ -228,7 +228,7 @@ def find_team(name: str) -> Team:
 def describe(line: AccountLine) -> Iterator[str]:
     """An account in a line, one more for its channel, and one for each thing that rests."""
     account = line.account
-    reason = f" ({account.state_reason})" if account.state_reason else ""
+    reason = f" ({line.reason})" if line.reason else ""
     in_use = "?" if line.in_use is None else line.in_use
     yield (
         f"{account.name}  {account.kind}  {line.condition}{reason}  {in_use} of {account.slots} slots"

@@ -23,7 +23,11 @@ class Command(command.Command):
             for column in [field.name for field in model._meta.concrete_fields if isinstance(field, SealedField)]:
                 done, failed = reseal_column(model, column)
                 broken += failed
-                self.stdout.write(f"{model._meta.label}.{column}: {done} sealed anew, {failed} could not be opened")
+                as_they_were = model._default_manager.count() - done - failed
+                self.stdout.write(
+                    f"{model._meta.label}.{column}: {done} sealed anew, {failed} could not be opened, "
+                    f"{as_they_were} have the first key already"
+                )
         if broken:
             raise CommandError(f"{broken} secrets are sealed with a key that is not configured. Keep the older keys.")
 

@@ -87,8 +87,9 @@ def test_a_new_key_brings_an_account_back_that_waits_for_one(run: Run) -> None:
 def test_accounts_are_woken_and_switched(run: Run) -> None:
     run("add", "alice")
     row = Account.objects.get()
-    set_state(row, AccountState.BLOCKED, "suspicious")
+    set_state(row, AccountState.BLOCKED, "blocked")
     Cooldown.objects.create(account=row, model="gpt-5.2", until=timezone.now() + timedelta(hours=1), reason="limit")
+    assert "alice  cursor  blocked  0 of" in run("list")
     assert "    gpt-5.2 rests until" in run("list")
     woken = run("wake", "alice")
     assert "alice  cursor  ready" in woken

@@ -46,6 +46,15 @@ def test_help_of_a_command_shows_its_own_options_alone_each_with_a_text(name: st
     assert silent == []
 
 
+def test_a_python_without_our_packages_is_told_which_one_has_them() -> None:
+    bare = [sys.executable, "-S", "manage.py", "up"]
+    done = subprocess.run(bare, cwd=environment.ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert " is not installed for " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert ".venv/bin/python manage.py" in done.stderr
+
+
 def test_commands_of_a_data_dir_where_nothing_runs_say_so_in_one_line(tmp_path: Path) -> None:
     done = manage(tmp_path, "models", "list")
     assert done.returncode == 1
