@@ -26,8 +26,8 @@ run: $(STAMP) ## Start everything with demo data and the simulator (PORT=8080)
 test: $(STAMP) ## Run the tests that CI runs (at most 10 minutes)
 	@$(BIN)/python -m pytest -m "not full" $(ARGS)
 
-test-full: $(STAMP) ## Run everything, the heavy tests included
-	@$(BIN)/python -m pytest $(ARGS)
+test-full: $(STAMP) ## Run everything, the heavy tests and real clients from npm included
+	@$(BIN)/python -m pytest -rs $(ARGS)
 
 check: $(STAMP) ## Format, lint, types, import contracts, migrations
 	@$(BIN)/ruff format --check .

@@ -19,8 +19,9 @@ _CLIENT_BLOCK = re.compile(r"<([a-zA-Z_-]+)(?:\s[^>]*)?>.*?</\1>", re.DOTALL)
 _PROPER = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][a-zà-ÿ]+(?:[ -][A-Z][a-zà-ÿ]+)*")
 # Words that stand in any tool's description and say nothing about when to use it.
 _COMMON_TEXT = (
-    "about also call from function given have into need returns return some that the them then this tool used uses "
-    "using value what when which will with your current string name number list text"
+    "about also call could does from function given have hello here into just like need please return returns should "
+    "some that the them then there these this those tool used uses using value want what when where which will with "
+    "would your current string name number list text"
 )
 COMMON = frozenset(_COMMON_TEXT.split())
 ANSWERS = (
