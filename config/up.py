@@ -237,6 +237,8 @@ class Installation:
 
     def _notes(self, env: Mapping[str, str], known: Mapping[str, Any]) -> tuple[str, ...]:
         notes = [f"{problem.what} {problem.fix}" for problem in environment.secret_problems(env)]
+        if known.get("without_accounts"):
+            notes.append("There is no account yet; after a key, add one: manage.py accounts add NAME --team TEAM")
         if known.get("left_over_demo"):
             notes.append("The demo's accounts and key are still in here; `manage.py demo --remove` deletes them.")
         if is_public(self._options.host) and not os.environ.get("POOLGATE_ALLOWED_HOSTS"):

@@ -38,6 +38,7 @@ def test_once_the_ready_file_is_there_everything_answers(instance: Instance) -> 
     assert instance.ready["pid"] == instance.process.pid
     assert instance.ready["api_key"] is None
     assert instance.ready["simulator_url"] is None
+    assert "There is no account yet" in instance.output
 
 
 def test_metrics_are_for_the_bearer_of_the_token_alone(instance: Instance) -> None:

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
 
+from accounts.models import Account
 from accounts.verbs import ensure_catalogue
 from config import demo
 from core import command
@@ -33,4 +34,5 @@ class Command(command.Command):
             known = {name: made[name] for name in ("api_key", "admin_password") if name in made}
         else:
             known["left_over_demo"] = (settings.DATA_DIR / demo.FILE).exists()
+        known["without_accounts"] = not Account.objects.exists()
         self.stdout.write(json.dumps(known))

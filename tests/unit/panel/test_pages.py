@@ -31,6 +31,7 @@ def test_the_owner_of_an_empty_installation_is_told_what_is_missing(owner: User)
     page = signed_in(owner).get("/").text
 
     assert "No accounts yet" in page
+    assert "manage.py accounts add" in page
     assert "No requests in the last 24 hours" in page
     assert "None yet" in page
     assert f"Poolgate {VERSION}" in page
