@@ -30,11 +30,12 @@ def clean_environment(**changes: str) -> dict[str, str]:
 class Instance:
     """Starts on entry and stops on exit. ``ready`` is the content of the ready file."""
 
-    def __init__(self, data_dir: Path, *arguments: str) -> None:
+    def __init__(self, data_dir: Path, *arguments: str, **changes: str) -> None:
         self.data_dir = data_dir
         self.ready: dict[str, Any] = {}
         self.seconds = 0.0
         self._arguments = arguments
+        self._changes = changes
         self._output = data_dir.with_name(data_dir.name + ".out")
         self.process: subprocess.Popen[bytes]
 
@@ -60,7 +61,7 @@ class Instance:
             self.process = subprocess.Popen(
                 [sys.executable, "manage.py", *words, *self._arguments],
                 cwd=environment.ROOT,
-                env=clean_environment(),
+                env=clean_environment(**self._changes),
                 stdout=output,
                 stderr=output,
             )
@@ -125,12 +126,13 @@ def words_of(process: psutil.Process) -> str:
         return ""
 
 
-def manage(data_dir: Path, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    """Runs one management command on a data dir, from a second terminal so to say."""
+def manage(data_dir: Path, *words: str, typed: str = "", **changes: str) -> subprocess.CompletedProcess[str]:
+    """Runs one management command on a data dir, from a second terminal so to say; ``typed`` on standard input."""
     return subprocess.run(
         [sys.executable, "manage.py", *words, "--data-dir", str(data_dir)],
         cwd=environment.ROOT,
         env=clean_environment(**changes),
+        input=typed,
         capture_output=True,
         text=True,
         timeout=60,

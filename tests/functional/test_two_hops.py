@@ -1,0 +1,113 @@
+"""Our own gateway as a provider: a turn that goes through it twice comes back as one that went through it once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.functional.turns import CHAT, MESSAGES, PATHS, RESPONSES, Answer, Turn, ask, failed, piece, streamed
+from tests.plugins.instance import Instance, manage
+
+MODEL = "claude-sonnet-4.6"
+KINDS = ("openai-chat", "openai-responses", "anthropic")
+INSIDE = {"POOLGATE_PRIVATE_NETWORKS": "127.0.0.0/8"}
+TOOLS = ("weather", "news")
+RESULTS: dict[str, Any] = {
+    "calls": (("weather", '{"city":"a"}'), ("news", '{"city":"b"}')), "results": ("sunny", "no"), "tools": TOOLS,
+}  # fmt: skip
+
+TURNS: dict[str, dict[str, Any]] = {
+    "text": {"text": "SAYTEXT one two  three END", "system": "Be brief."},
+    "long": {"text": "SCRIPT sim-lorem-200 END"},
+    "system": {"text": "SCRIPT sim-system END", "system": "First.\n\nSecond."},
+    "markup": {"text": "SCRIPT sim-markup END"},
+    "json": {"text": "SCRIPT sim-json END"},
+    "image": {"text": "SCRIPT sim-image END", "image": True},
+    "call": {"text": "SCRIPT sim-tool END", "tools": TOOLS},
+    "text and call": {"text": "SCRIPT sim-text-tool END", "tools": TOOLS},
+    "parallel calls": {"text": "SCRIPT sim-tools-3 END", "tools": TOOLS},
+    "doubles": {"text": "SCRIPT sim-tool-doubles END", "tools": TOOLS},
+    "long name": {"text": "SCRIPT sim-tool END", "tools": ("n" * 100,)},
+    "results": {"text": "SCRIPT sim-tools-2 END", **RESULTS},
+    "history": {"text": "SCRIPT sim-history END", **RESULTS},
+    "thinking": {"text": "SCRIPT sim-think-4 END", "thinking": True},
+    "usage with cache": {"text": "SCRIPT sim-usage-cache END"},
+}
+
+
+@dataclass
+class Gateway:
+    url: str
+    key: str
+
+    def ask(self, path: str, model: str, **turn: Any) -> Answer:
+        return ask(self.url, self.key, path, model, Turn(**turn))[0]
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with Instance(tmp_path_factory.mktemp("hops") / "data", "--demo", **INSIDE) as instance:
+        found = Gateway(instance.ready["base_url"], instance.ready["api_key"])
+        for kind in KINDS:
+            words = ("--group", "demo", "--kind", kind, "--base-url", found.url, "--models", f"via-{kind}={MODEL}")
+            done = manage(instance.data_dir, "accounts", "add-provider", kind, *words, typed=found.key, **INSIDE)
+            assert done.returncode == 0, done.stderr
+        for name, value in (("expose_thinking", "true"), ("tool_call_window", "0.2")):
+            assert manage(instance.data_dir, "settings", "set", name, value).returncode == 0
+        _wait_for(found)
+        yield found
+
+
+def _wait_for(gateway: Gateway) -> None:
+    """The last setting is in force within a second or so."""
+    for _ in range(50):
+        if gateway.ask(CHAT, MODEL, text="SCRIPT sim-think-1 END", thinking=True).thinking:
+            return
+    raise AssertionError("the settings did not come into force")
+
+
+@pytest.fixture(scope="module")
+def once(gateway: Gateway) -> dict[tuple[str, str], Answer]:
+    """Every turn by one hop, in every protocol."""
+    return {(path, name): gateway.ask(path, MODEL, **turn) for path in PATHS for name, turn in TURNS.items()}
+
+
+@pytest.mark.parametrize("name", TURNS)
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_hops_are_as_one(
+    gateway: Gateway, once: dict[tuple[str, str], Answer], kind: str, path: str, name: str
+) -> None:
+    expected = once[path, name]
+    assert expected.status == 200
+    assert expected.text or expected.calls
+    assert gateway.ask(path, f"via-{kind}", **TURNS[name]) == expected
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stream_over_two_hops_is_as_long(gateway: Gateway, kind: str, path: str) -> None:
+    turn = Turn("SCRIPT sim-lorem-200 END")
+    with streamed(gateway.url, gateway.key, path, f"via-{kind}", turn) as (_, frames):
+        pieces = [text for frame in frames if (text := piece(path, frame))]
+    assert len("".join(pieces).split()) == 200
+    assert len(pieces) > 1
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_that_breaks_at_the_far_end_breaks_here(gateway: Gateway, kind: str, path: str) -> None:
+    with streamed(gateway.url, gateway.key, path, f"via-{kind}", Turn("SCRIPT sim-cut-5 END")) as (_, frames):
+        seen = list(frames)
+    assert "".join(piece(path, frame) for frame in seen).split() == ["lorem", "ipsum", "dolor", "sit", "amet"]
+    assert failed(path, seen[-1])
+
+
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prompt_too_long_for_the_far_end_is_too_long_here(gateway: Gateway, kind: str, path: str) -> None:
+    text = "SCRIPT sim-error-context_too_large END"
+    assert gateway.ask(path, MODEL, text=text) == gateway.ask(path, f"via-{kind}", text=text)
