@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from accounts import cooldowns
 from accounts.compile import AccountView, Transport
@@ -60,7 +60,7 @@ class Turn:
     def __init__(
         self, errand: Errand, settings: Settings, entry: Entry, services: Services, caller: Caller, started: float
     ) -> None:
-        self._request = errand.request
+        self._request = _show_thinking(errand.request, errand.expose_reasoning)
         self._route = errand.route
         self._expose_reasoning = errand.expose_reasoning
         self._input_tokens = errand.input_tokens
@@ -281,6 +281,13 @@ class Turn:
         record.group_id = min(lease.account.groups & self._route.groups, default=None)
         record.reason, record.stage = (fault.reason, fault.stage) if fault else ("", "")
         metrics.count_attempt(fault.reason if fault else None, fault.stage if fault else Stage.END)
+
+
+def _show_thinking(request: Request, expose: bool) -> Request:
+    """Some upstreams only tell what they think when asked; where a key's policy shows it, the caller never asked."""
+    if not expose or request.thinking.visible:
+        return request
+    return structs.replace(request, thinking=structs.replace(request.thinking, visible=True))
 
 
 def _refusal(refused: Refused) -> ApiError:

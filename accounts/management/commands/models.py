@@ -5,11 +5,13 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from accounts.kinds import AccountKind
 from accounts.models import CatalogueModel
 from accounts.verbs import define_alias, define_model, delete_model
 from core import command
 from core.audit import COMMAND_LINE
 
+ANY = "any"
 COLUMNS = ("upstream_id", "owner", "display_name", "context_tokens", "max_output_tokens")
 
 
@@ -22,6 +24,8 @@ class Command(command.Command):
         define = actions.add_parser("define", help="add a model or change one; * in the name makes a pattern")
         define.add_argument("name", help="what callers call it")
         define.add_argument("--upstream-id", help="what the upstream calls it; without: the same")
+        kinds = [*AccountKind, ANY]
+        define.add_argument("--upstream", choices=kinds, help="the kind of account that serves it; without: any")
         define.add_argument("--owner", help="owned_by in /v1/models")
         define.add_argument("--display-name", help="for people")
         define.add_argument("--context-tokens", type=int, help="longest prompt and answer together")
@@ -42,6 +46,8 @@ class Command(command.Command):
         match options["action"]:
             case "define":
                 given = {column: options[column] for column in COLUMNS if options[column] is not None}
+                if options["upstream"]:
+                    given["upstream"] = "" if options["upstream"] == ANY else options["upstream"]
                 if options["enabled"]:
                     given["enabled"] = options["enabled"] == "yes"
                 self.stdout.write(describe(define_model(options["name"], actor=COMMAND_LINE, **given)))
@@ -69,4 +75,5 @@ def describe(row: CatalogueModel) -> str:
     if row.alias_of:
         return f"{row.name} → {row.alias_of}{off}"
     upstream = f" as {row.upstream_id}" if row.upstream_id and row.upstream_id != row.name else ""
+    upstream += f" by {row.upstream} accounts" if row.upstream else ""
     return f"{row.name}{upstream}  {row.owner}  context {row.context_tokens}, output {row.max_output_tokens}{off}"

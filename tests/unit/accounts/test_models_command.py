@@ -33,6 +33,13 @@ def test_models_and_aliases_are_defined_listed_and_removed(capsys: pytest.Captur
     assert list(verbs) == ["model.define"] * 2 + ["alias.define", "model.define", "alias.delete", "model.delete"]
 
 
+def test_a_model_names_the_kind_of_account_that_serves_it_until_any_may(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("models", "define", "m", "--upstream", "provider")
+    assert "m by provider accounts" in capsys.readouterr().out
+    call_command("models", "define", "m", "--upstream", "any")
+    assert CatalogueModel.objects.get().upstream == ""
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
