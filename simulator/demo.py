@@ -17,6 +17,7 @@ from simulator.words import deltas, picture_line
 _WORD = re.compile(r"[a-z]{4,}")
 _CLIENT_BLOCK = re.compile(r"<([a-zA-Z_-]+)(?:\s[^>]*)?>.*?</\1>", re.DOTALL)
 _PROPER = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][a-zà-ÿ]+(?:[ -][A-Z][a-zà-ÿ]+)*")
+_NO_TOOLS = re.compile(r"\bdo not (call|use) any tools?\b")
 # Words that stand in any tool's description and say nothing about when to use it.
 _COMMON_TEXT = (
     "about also call could does from function given have hello here into just like need please return returns should "
@@ -68,6 +69,8 @@ def _say(said: str, prompt: Prompt) -> str:
 
 def _mentioned(said: str, tools: Sequence[Tool]) -> Tool | None:
     lowered = said.lower()
+    if _NO_TOOLS.search(lowered):
+        return None
     for tool in tools:
         name = tool.tool_name.lower()
         if re.search(rf"\b({re.escape(name)}|{re.escape(name.replace('_', ' '))})\b", lowered):

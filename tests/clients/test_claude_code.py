@@ -107,6 +107,21 @@ def test_a_conversation_goes_on(claude: Claude) -> None:
     assert [line.split()[0] for line in ended.said.splitlines()] == ["user", "assistant", "user"]
 
 
+def test_a_conversation_is_compacted_and_goes_on(claude: Claude) -> None:
+    assert claude.ask("Hello there").code == 0
+    assert claude.ask("/compact", "--continue").code == 0
+    summary = claude.house.simulator.runs()[0]
+    assert summary["tools"], "a usual turn, with all tools"
+    assert claude.ask("SCRIPT sim-history END", "--continue").code == 0
+    assert "being continued from a previous conversation" in str(claude.house.simulator.runs()[0])
+
+
+def test_tokens_are_counted_where_it_asks_for_its_context(claude: Claude) -> None:
+    ended = claude.ask("/context")
+    assert (ended.code, "Context Usage" in ended.said) == (0, True)
+    assert claude.house.simulator.runs() == []
+
+
 def test_a_stream_that_breaks_off_is_asked_for_once_more_and_then_shown_as_an_error(claude: Claude) -> None:
     ended = claude.ask("SCRIPT sim-cut-3 END")
     assert ended.code == 1

@@ -196,7 +196,8 @@ def test_a_demo_model_takes_no_block_of_a_client_and_no_rule_of_use_for_a_wish()
     assert _text(steps).startswith("Hello!")
     read = Tool("gw-read", "read", "gw", "Opens a file", {})
     assert isinstance(_steps("gpt-5.2", f"{block}\n\nread it", tools=(read,))[0], Calls)
-    assert not any(isinstance(step, Calls) for step in _steps("gpt-5.2", "a thread", tools=(read,)))
+    for text in ("a thread", "Do NOT call any tools: do not read."):
+        assert not any(isinstance(step, Calls) for step in _steps("gpt-5.2", text, tools=(read,)))
 
 
 def test_a_demo_model_answers_from_results() -> None:
