@@ -270,7 +270,7 @@ def lock(directory: Path) -> Iterator[None]:
             raise Refused(
                 f"Poolgate already runs on {directory} (process {file.read().strip() or 'unknown'}). "
                 "Stop it first, or start a second one beside it: manage.py up --port PORT --data-dir DIR, "
-                'or make run PORT=9000 ARGS="--data-dir var2"'
+                'or make run PORT=9000 ARGS="--data-dir var/second"'
             ) from None
         file.truncate(0)
         file.write(str(os.getpid()))
