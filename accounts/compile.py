@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct, field
 
 from accounts.channels import ChannelView, compile_channel
-from accounts.kinds import WAYS, AccountKind, Transport
+from accounts.kinds import BINDINGS, WAYS, AccountKind, Binding, Transport, read_binding
 from core.hosts import OFFICIAL_HOSTS, is_cursor_host
 from core.invalid import InvalidValue
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from accounts.models import Account, CatalogueModel
 
 __all__ = [
+    "IMAGES",
     "AccountKind",
     "AccountState",
     "AccountView",
@@ -39,6 +40,8 @@ _MODEL_NAME = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._:/*@-]{0,127}")
 _HEADER_WORD = re.compile(r"[A-Za-z0-9._+-]{0,32}")
 _PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _TWIN_SUFFIX = "-thinking"
+IMAGES = {Transport.CLOUD_AGENTS: 5, Transport.TEXT_CHAT: 0}
+UNLIMITED = 1_000_000
 CLOUD_URL = "https://api.cursor.com"
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -84,6 +87,11 @@ class AccountView(Struct, frozen=True):
         """The transports of the account, in the order in which a request may take them."""
         return (Transport.AGENT_RPC, Transport.CLOUD_AGENTS) if self.transport is Transport.AUTO else (self.transport,)
 
+    @property
+    def most_images(self) -> int:
+        """How many images one request may hold, as far as the transport is concerned."""
+        return IMAGES.get(self.transport, UNLIMITED)
+
     def address(self, way: Transport) -> str:
         """Where ``way`` leads. An account that is Cursor's own has another host for each of the two."""
         if way is Transport.CLOUD_AGENTS and urlsplit(self.base_url).hostname in OFFICIAL_HOSTS:
@@ -104,8 +112,8 @@ class AccountView(Struct, frozen=True):
 class ModelView(Struct, frozen=True):
     """A model that callers can name. ``name`` may hold ``*`` (then ``upstream_id`` "" means: the name as asked).
 
-    ``thinking_parameters`` is what turns thinking on upstream; sizes are in tokens. ``upstream`` None: any kind of
-    account that serves the id.
+    ``thinking_parameters`` is what turns thinking on upstream; sizes are in tokens. ``upstream``: only accounts of
+    this kind or transport; None: any that serves the id.
     """
 
     name: str
@@ -117,7 +125,7 @@ class ModelView(Struct, frozen=True):
     parameters: Mapping[str, str] = {}
     thinking_parameters: Mapping[str, str] = field(default_factory=usual_thinking)
     created: int = 1_700_000_000
-    upstream: AccountKind | None = None
+    upstream: Binding | None = None
 
     @property
     def is_pattern(self) -> bool:
@@ -185,8 +193,15 @@ def compile_model(row: CatalogueModel) -> ModelView:
         parameters=_parameters("parameters", row.parameters),
         thinking_parameters=_parameters("thinking_parameters", row.thinking_parameters),
         created=int(row.created_at.timestamp()),
-        upstream=_member("upstream", AccountKind, row.upstream) if row.upstream else None,
+        upstream=_upstream(row.upstream),
     )
+
+
+def _upstream(value: str) -> Binding | None:
+    try:
+        return read_binding(value) if value else None
+    except ValueError:
+        raise InvalidValue("upstream", f"must be one of {', '.join(BINDINGS)}.") from None
 
 
 def _channel(row: Account) -> ChannelView:

@@ -30,3 +30,11 @@ WAYS = {
     AccountKind.PROVIDER: PROVIDERS,
 }
 """The transports that an account of the kind may have."""
+Binding = AccountKind | Transport
+"""What a model of the catalogue may be bound to: accounts of a kind, or of one transport setting."""
+BINDINGS = tuple(dict.fromkeys([*map(str, AccountKind), *map(str, Transport)]))
+
+
+def read_binding(value: str) -> Binding:
+    """Raises ``ValueError`` for what is neither."""
+    return AccountKind(value) if value in set(AccountKind) else Transport(value)

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from accounts.channels import CUSTOM, DEFAULT_IDLE
 from accounts.compile import AccountKind, AccountState, Transport, usual_thinking
+from accounts.kinds import BINDINGS
 from core.encryption import SealedField
 from tenants.models import Team
 
@@ -145,7 +146,7 @@ class CatalogueModel(models.Model):
 
     name = models.CharField(max_length=128, unique=True)
     alias_of = models.CharField(max_length=128, blank=True)
-    upstream = models.CharField(max_length=16, blank=True, choices=[(kind.value, kind.value) for kind in AccountKind])
+    upstream = models.CharField(max_length=32, blank=True, choices=[(name, name) for name in BINDINGS])
     upstream_id = models.CharField(max_length=128, blank=True)
     owner = models.CharField(max_length=64, default="poolgate")
     display_name = models.CharField(max_length=128, blank=True)

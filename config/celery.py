@@ -24,6 +24,7 @@ TIMETABLE: dict[str, float] = {
     "accounts.tasks.restore_cooldowns": 60,
     "accounts.tasks.refresh_catalogue": 300,
     "gateway.tasks.sweep_conversations": 600,
+    "gateway.tasks.sweep_cloud_agents": 60,
 }
 
 app = Celery("poolgate", broker=settings.REDIS_URL or None)

@@ -31,6 +31,8 @@ PROVIDERS = {
 """Simulated accounts at providers: how each is asked, and its models under their public names."""
 
 SCRIPTS = "sim-*"
+OTHERS = {"cloud": ("cloud-*", Transport.CLOUD_AGENTS), "text": ("text-*", Transport.TEXT_CHAT)}
+"""Accounts that are asked in another way: each serves the names of its pattern, and nobody else does."""
 ALIASES = {"claude-*": "claude-sonnet-4.6", "gpt-*": "gpt-5.2", "gemini-*": "gemini-2.5-flash"}
 """Coding clients ask for models that nobody configured; in the demo every vendor's names lead somewhere."""
 
@@ -51,8 +53,14 @@ def install(directory: Path, simulator_url: str, owner_password: str | None) -> 
         if _is_missing(name, simulator_url):
             key = f"sk-sim-{name}"
             accounts.create_provider_account(_account_name(name), key, simulator_url, transport, models, [group])
+    for name, (pattern, transport) in OTHERS.items():
+        if _is_missing(name, simulator_url):
+            _create_other(name, pattern, transport, simulator_url, group)
     if not CatalogueModel.objects.filter(name=SCRIPTS).exists():
         accounts.define_model(SCRIPTS, owner="simulator", display_name="Simulator scripts")
+    for pattern, transport in OTHERS.values():
+        if not CatalogueModel.objects.filter(name=pattern).exists():
+            accounts.define_model(pattern, owner="simulator", display_name=f"By {transport}", upstream=transport.value)
     for name, target in ALIASES.items():
         known = CatalogueModel.objects.filter(name__in=[name, target]).values_list("name", flat=True)
         if list(known) == [target]:
@@ -77,11 +85,13 @@ def remove(directory: Path) -> str | None:
     for team in Team.objects.filter(slug=TEAM):
         RequestRecord.objects.filter(team_id=team.pk).delete()
         tenants.delete_team(team)
-    for account in Account.objects.filter(name__in=[_account_name(name) for name in (*ACCOUNTS, *PROVIDERS)]):
+    names = [_account_name(name) for name in (*ACCOUNTS, *PROVIDERS, *OTHERS)]
+    for account in Account.objects.filter(name__in=names):
         accounts.delete_account(account)
     for group in Group.objects.filter(slug=GROUP):
         accounts.delete_group(group)
     offered = [model for _, models in PROVIDERS.values() for model in models]
+    offered += [pattern for pattern, _ in OTHERS.values()]
     for model in CatalogueModel.objects.filter(name__in=[SCRIPTS, *ALIASES, *offered]):
         if model.alias_of == ALIASES.get(model.name, ""):
             accounts.delete_model(model)
@@ -101,6 +111,14 @@ def _is_missing(name: str, simulator_url: str) -> bool:
         accounts.set_state(account, AccountState.READY)
         accounts.clear_cooldowns(account)
     return account is None
+
+
+def _create_other(name: str, pattern: str, transport: Transport, url: str, group: Group) -> None:
+    name, key = _account_name(name), _key_of(name)
+    if transport is Transport.TEXT_CHAT:
+        accounts.create_text_account(name, key, url, [group], allowed_models=[pattern])
+    else:
+        accounts.create_cursor_account(name, key, url, [group], transport=transport, allowed_models=[pattern])
 
 
 def _working_key(team: Team, text: str | None) -> str:

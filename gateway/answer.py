@@ -51,6 +51,7 @@ class Answer:
         self._writing = False
         self._task: asyncio.Task[Any] | None = None
         self._last_sign: Callable[[], float] = lambda: 0.0
+        self._buffered: Callable[[], bool] = lambda: False
         self._timer: asyncio.TimerHandle | None = None
         self._ticking: asyncio.Task[None] | None = None
 
@@ -61,9 +62,11 @@ class Answer:
         settings: Settings,
         last_sign: Callable[[], float],
         keep: Callable[[JsonObject], Awaitable[None]] | None = None,
+        buffered: Callable[[], bool] = lambda: False,
     ) -> None:
         """``last_sign``: loop time of the upstream's last sign of life; ``keep`` gets the whole answer before its last
-        bytes go out."""
+        bytes go out; ``buffered``: whether the answer will come in one piece."""
+        self._buffered = buffered
         self._request, self._meta, self._keep = request, meta, keep
         self._interval, self._patience = settings.keepalive_interval, settings.idle_timeout
         self._last_sign = last_sign
@@ -186,7 +189,8 @@ class Answer:
 
     async def _write(self, data: bytes) -> None:
         if not self._exchange.started:
-            await self._exchange.start(200, [SSE, *NO_BUFFERING])
+            buffered = [(b"x-poolgate-buffered", b"true")] if self._buffered() else []
+            await self._exchange.start(200, [SSE, *NO_BUFFERING, *buffered])
         self._last_write = asyncio.get_running_loop().time()
         self._writing = True
         await self._exchange.write(data)

@@ -83,6 +83,10 @@ class Turn:
         """Loop time of the last byte that proved the upstream alive; 0 before the first."""
         return self._run.last_sign if self._run is not None else 0.0
 
+    def buffered(self) -> bool:
+        """Whether the run in flight gives its answer in one piece, because its transport has no stream of tokens."""
+        return bool(getattr(self._run, "buffered", False))
+
     async def events(self) -> AsyncGenerator[Sequence[Event], None]:
         """The answer's events, from the commit point on. Raises ``ApiError`` when nobody could give them."""
         fault: Fault | None = None
@@ -176,7 +180,7 @@ class Turn:
 
     def _may_fall_back(self, fault: Fault, account: AccountView) -> bool:
         """Whether the account's second way may serve what the first one could not."""
-        if self._gate.opened or account.id in self._fallen or len(account.ways) < 2:
+        if self._committed or account.id in self._fallen or len(account.ways) < 2:
             return False
         in_time = time.monotonic() - self._started <= LAST_START
         return in_time and fault.reason in fallback.REASONS and not fallback.obstacle(self._request)

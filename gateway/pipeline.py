@@ -75,7 +75,7 @@ async def serve(exchange: Exchange, role: Role, services: Services) -> None:
         entry = services.ledger.admit(record)
         turn = Turn(errand, snapshot.settings, entry, services, Caller(key.row_id, key.max_concurrency), started)
         meta = _meta(exchange, errand, record, key)
-        answer.begin(errand.request, meta, snapshot.settings, turn.last_sign, keep)
+        answer.begin(errand.request, meta, snapshot.settings, turn.last_sign, keep, turn.buffered)
         async with answer.watched(), aclosing(turn.events()) as batches:
             async for events in batches:
                 await answer.send(events)

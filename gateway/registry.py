@@ -16,8 +16,11 @@ from gateway.ledger import Ledger
 from gateway.snapshot import Snapshot, Snapshots, load
 from gateway.upstreams.agent_rpc import AgentRpc
 from gateway.upstreams.asking import WIRES
+from gateway.upstreams.cloud_agents import CloudAgents
 from gateway.upstreams.http import Door
+from gateway.upstreams.leftovers import Leftovers
 from gateway.upstreams.provider import Provider
+from gateway.upstreams.text_chat import TextChat
 from ir.errors import ApiError, Culprit, Fault, Kind, Reason, Stage
 
 
@@ -43,9 +46,11 @@ class Services:
         self.outbound = Outbound()
         self.bearers = Bearers(self.pipe, self.outbound)
         self.snapshots = Snapshots(load, environment.REDIS_URL)
-        providers = Door(provider_hosts())
+        allowed, providers = allow_list(), Door(provider_hosts())
         self.upstreams = {
-            Transport.AGENT_RPC: AgentRpc(Door(allow_list())),
+            Transport.AGENT_RPC: AgentRpc(Door(allowed)),
+            Transport.CLOUD_AGENTS: CloudAgents(Door(allowed), Leftovers(self.pipe)),
+            Transport.TEXT_CHAT: TextChat(Door(allowed)),
             **{wire.transport: Provider(providers, wire) for wire in WIRES},
         }
         await self.ledger.start()

@@ -12,11 +12,12 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct, structs
 
-from accounts.compile import AccountKind, AccountState, AccountView, ModelView
+from accounts.compile import AccountState, AccountView, ModelView
+from accounts.kinds import Binding
 from accounts.naming import THINKING, Named
 from gateway.snapshot import Snapshot
 from gateway.upstreams.asking import SPEAKS, carried_fields
-from ir.errors import ApiError, Culprit, Kind
+from ir.errors import ApiError, Culprit, Kind, invalid
 from ir.request import Request
 from tenants.compile import KeyView
 
@@ -46,6 +47,7 @@ def resolve(request: Request, key: KeyView, snapshot: Snapshot) -> Route:
     candidates = _candidates(upstream_id, named.model.upstream, key.groups, snapshot)
     if not candidates:
         raise _no_account(upstream_id, named.model.upstream, key, snapshot)
+    candidates = _that_take_images(len(request.images()), candidates)
     return Route(named.model, named.public, upstream_id, _parameters(request, named), candidates, key.groups)
 
 
@@ -118,7 +120,7 @@ def _on_list(name: str, key: KeyView) -> bool:
 
 
 def _candidates(
-    upstream_id: str, kind: AccountKind | None, groups: frozenset[int], snapshot: Snapshot
+    upstream_id: str, kind: Binding | None, groups: frozenset[int], snapshot: Snapshot
 ) -> tuple[AccountView, ...]:
     """The accounts of these groups that serve the model: looked for once a snapshot, not once a request."""
     found = snapshot.pools.get((groups, kind, upstream_id))
@@ -134,8 +136,21 @@ def _candidates(
     return found
 
 
-def _serves(account: AccountView, upstream_id: str, kind: AccountKind | None) -> bool:
-    return kind in (None, account.kind) and account.serves(upstream_id)
+def _serves(account: AccountView, upstream_id: str, kind: Binding | None) -> bool:
+    return kind in (None, account.kind, account.transport) and account.serves(upstream_id)
+
+
+def _that_take_images(count: int, candidates: tuple[AccountView, ...]) -> tuple[AccountView, ...]:
+    """The accounts whose upstream takes so many images. Raises a 400 where none does."""
+    if not count:
+        return candidates
+    able = tuple(account for account in candidates if account.most_images >= count)
+    if able:
+        return able
+    most = max(account.most_images for account in candidates)
+    if most:
+        raise invalid("too_many_images", f"{count} images, {most} maximum for this model", "messages")
+    raise invalid("unsupported_content_type", "the model takes no images: its upstream reads text alone", "messages")
 
 
 def _parameters(request: Request, named: Named) -> Mapping[str, str]:
@@ -144,7 +159,7 @@ def _parameters(request: Request, named: Named) -> Mapping[str, str]:
     return {**model.parameters, **model.thinking_parameters} if on else model.parameters
 
 
-def _no_account(upstream_id: str, kind: AccountKind | None, key: KeyView, snapshot: Snapshot) -> ApiError:
+def _no_account(upstream_id: str, kind: Binding | None, key: KeyView, snapshot: Snapshot) -> ApiError:
     """The message tells the classes of the reason, never an account's name."""
     allowed = [account for account in snapshot.accounts if account.groups & key.groups]
     if not allowed:

@@ -18,7 +18,8 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from accounts import queries
-from accounts.compile import AccountKind, AccountView, compile_accounts
+from accounts.compile import AccountView, compile_accounts
+from accounts.kinds import Binding
 from accounts.models import CatalogueModel
 from accounts.naming import Names, compile_names
 from core import metrics, publish, settings_store
@@ -45,7 +46,7 @@ class Snapshot(Struct, frozen=True):
     names: Names
     sealed: Mapping[int, bytes]
     exposed: frozenset[str] = frozenset()
-    pools: dict[tuple[frozenset[int], AccountKind | None, str], tuple[AccountView, ...]] = field(default_factory=dict)
+    pools: dict[tuple[frozenset[int], Binding | None, str], tuple[AccountView, ...]] = field(default_factory=dict)
 
 
 def load(version: int) -> Snapshot:

@@ -19,7 +19,7 @@ from typing import Any
 from protobufs import agent_v1_pb2 as pb
 from simulator.causes import Failure, refusal
 
-DEFAULT_NAMES = ("alpha", "beta", "gamma")
+DEFAULT_NAMES = ("alpha", "beta", "gamma", "cloud", "text")
 PROVIDER_NAMES = ("openai", "responses", "anthropic")
 KEY_PREFIX = "crsr_"
 

@@ -9,9 +9,11 @@ from aiohttp import web
 
 from simulator.faces.agent import AgentFace
 from simulator.faces.auth import AuthFace
+from simulator.faces.cloud import CloudFace
 from simulator.faces.control import ControlFace
 from simulator.faces.models import ModelsFace
 from simulator.faces.providers import ProvidersFace
+from simulator.faces.text import TextFace
 from simulator.world import World
 
 MAX_BODY = 64 * 1024 * 1024
@@ -20,7 +22,10 @@ MAX_BODY = 64 * 1024 * 1024
 def application(world: World) -> web.Application:
     """All faces on one application."""
     app = web.Application(client_max_size=MAX_BODY)
-    for face in (AgentFace(world), AuthFace(world), ModelsFace(world), ProvidersFace(world), ControlFace(world)):
+    cloud = CloudFace(world)
+    app.on_cleanup.append(cloud.stop)
+    clients = (AgentFace(world), AuthFace(world), ModelsFace(world), cloud, TextFace(world), ProvidersFace(world))
+    for face in (*clients, ControlFace(world)):
         app.add_routes(face.routes())
     return app
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from simulator.accounts import Account, Tokens, bearer, not_logged_in
+from simulator.cloud import Agents
 from simulator.faults import Faults
 from simulator.journal import Entry, Journal
 from simulator.runs import Runs
@@ -31,6 +32,7 @@ class World:
     faults: Faults = field(default_factory=Faults)
     journal: Journal = field(default_factory=Journal)
     runs: Runs = field(default_factory=Runs)
+    agents: Agents = field(default_factory=Agents)
 
     def __post_init__(self) -> None:
         self.options = self.defaults
@@ -44,6 +46,7 @@ class World:
         self.faults = Faults()
         self.journal.clear()
         self.runs.clear()
+        self.agents.clear()
         self.options = self.defaults
         for account in self.accounts.values():
             account.forget()

@@ -13,7 +13,8 @@ COMMENT = b": keepalive\n\n"
 
 
 class Frame(Struct, frozen=True):
-    """One dispatched event. ``event`` is "message" when the stream named none."""
+    """One dispatched event. ``event`` is "message" when the stream named none, ``id`` "" when the event had none of
+    its own (the standard lets the last one stick: whoever resumes a stream keeps it)."""
 
     event: str
     data: str
@@ -87,6 +88,6 @@ class Reader:
         return None
 
     def _dispatch(self) -> Frame | None:
-        event, data = self._event, self._data
-        self._event, self._data, self._size = "", [], 0
-        return Frame(event or "message", "\n".join(data), self._id) if data else None
+        event, data, identifier = self._event, self._data, self._id
+        self._event, self._data, self._size, self._id = "", [], 0, ""
+        return Frame(event or "message", "\n".join(data), identifier) if data else None

@@ -26,6 +26,8 @@ class ControlFace:
             web.post("/_sim/chaos", _local(self.chaos)),
             web.post("/_sim/settings", _local(self.settings)),
             web.post("/_sim/reset", _local(self.reset)),
+            web.get("/_sim/cloud", _local(self.agents)),
+            web.post("/_sim/cloud", _local(self.habits)),
         ]
 
     async def log(self, request: web.Request) -> web.Response:
@@ -57,6 +59,15 @@ class ControlFace:
     async def settings(self, request: web.Request) -> web.Response:
         """``{"token_life": seconds, "heartbeat": seconds}`` until the next reset."""
         self._world.change_options(await _body(request))
+        return web.json_response({})
+
+    async def agents(self, _: web.Request) -> web.Response:
+        """The Cloud Agents that exist, and how many were made and deleted since the last reset."""
+        return web.json_response(self._world.agents.describe())
+
+    async def habits(self, request: web.Request) -> web.Response:
+        """``{"failing_deletes": N, "refused_streams": N, "expired_streams": bool, "told_usage": bool}``"""
+        self._world.agents.order(await _body(request))
         return web.json_response({})
 
     async def reset(self, _: web.Request) -> web.Response:

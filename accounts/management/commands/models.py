@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from accounts.kinds import AccountKind
+from accounts.kinds import BINDINGS
 from accounts.models import CatalogueModel
 from accounts.verbs import define_alias, define_model, delete_model
 from core import command
@@ -24,8 +24,10 @@ class Command(command.Command):
         define = actions.add_parser("define", help="add a model or change one; * in the name makes a pattern")
         define.add_argument("name", help="what callers call it")
         define.add_argument("--upstream-id", help="what the upstream calls it; without: the same")
-        kinds = [*AccountKind, ANY]
-        define.add_argument("--upstream", choices=kinds, help="the kind of account that serves it; without: any")
+        bindings = [*BINDINGS, ANY]
+        define.add_argument(
+            "--upstream", choices=bindings, help="only accounts of this kind or transport; without: any"
+        )
         define.add_argument("--owner", help="owned_by in /v1/models")
         define.add_argument("--display-name", help="for people")
         define.add_argument("--context-tokens", type=int, help="longest prompt and answer together")

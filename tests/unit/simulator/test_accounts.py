@@ -10,11 +10,13 @@ from simulator.accounts import Tokens, bearer, load
 from simulator.causes import Failure
 
 
-def test_without_a_seed_there_are_three_accounts_and_one_for_each_provider() -> None:
+def test_without_a_seed_there_is_an_account_for_every_face_and_provider() -> None:
     assert [(one.name, one.key) for one in load(None)] == [
         ("alpha", "crsr_sim_alpha"),
         ("beta", "crsr_sim_beta"),
         ("gamma", "crsr_sim_gamma"),
+        ("cloud", "crsr_sim_cloud"),
+        ("text", "crsr_sim_text"),
         ("openai", "sk-sim-openai"),
         ("responses", "sk-sim-responses"),
         ("anthropic", "sk-sim-anthropic"),
