@@ -60,6 +60,15 @@ class Simulator:
     def chaos(self, seed: int, rate: float, causes: Sequence[str]) -> None:
         self._call("POST", "/_sim/chaos", {"seed": seed, "rate": rate, "causes": list(causes)})
 
+    def cloud(self) -> dict[str, Any]:
+        """The Cloud Agents that exist, and how many were made and deleted."""
+        found: dict[str, Any] = self._call("GET", "/_sim/cloud")
+        return found
+
+    def habits(self, **trouble: Any) -> None:
+        """What the Cloud Agents API does amiss until the next reset; none: nothing."""
+        self._call("POST", "/_sim/cloud", trouble)
+
     def settings(self, **seconds: float) -> None:
         """``token_life`` and ``heartbeat`` until the next reset."""
         self._call("POST", "/_sim/settings", seconds)
