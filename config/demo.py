@@ -46,25 +46,8 @@ def install(directory: Path, simulator_url: str, owner_password: str | None) -> 
     kept = read_json(directory / FILE)
     team = Team.objects.filter(slug=TEAM).first() or tenants.create_team("Demo", TEAM)
     group = Group.objects.filter(slug=GROUP).first() or accounts.create_group("Demo", teams=[team])
-    for name in ACCOUNTS:
-        if _is_missing(name, simulator_url):
-            accounts.create_cursor_account(_account_name(name), _key_of(name), simulator_url, [group])
-    for name, (transport, models) in PROVIDERS.items():
-        if _is_missing(name, simulator_url):
-            key = f"sk-sim-{name}"
-            accounts.create_provider_account(_account_name(name), key, simulator_url, transport, models, [group])
-    for name, (pattern, transport) in OTHERS.items():
-        if _is_missing(name, simulator_url):
-            _create_other(name, pattern, transport, simulator_url, group)
-    if not CatalogueModel.objects.filter(name=SCRIPTS).exists():
-        accounts.define_model(SCRIPTS, owner="simulator", display_name="Simulator scripts")
-    for pattern, transport in OTHERS.values():
-        if not CatalogueModel.objects.filter(name=pattern).exists():
-            accounts.define_model(pattern, owner="simulator", display_name=f"By {transport}", upstream=transport.value)
-    for name, target in ALIASES.items():
-        known = CatalogueModel.objects.filter(name__in=[name, target]).values_list("name", flat=True)
-        if list(known) == [target]:
-            accounts.define_alias(name, target)
+    _make_accounts(group, simulator_url)
+    _make_names()
     kept["api_key"] = _working_key(team, kept.get("api_key"))
     if owner_password is not None:
         kept["admin_password"] = owner_password
@@ -98,6 +81,31 @@ def remove(directory: Path) -> str | None:
     password = tenants.reset_owner() if kept.get("admin_hash") == _owner_hash() and kept else None
     (directory / FILE).unlink(missing_ok=True)
     return password
+
+
+def _make_accounts(group: Group, simulator_url: str) -> None:
+    for name in ACCOUNTS:
+        if _is_missing(name, simulator_url):
+            accounts.create_cursor_account(_account_name(name), _key_of(name), simulator_url, [group])
+    for name, (transport, models) in PROVIDERS.items():
+        if _is_missing(name, simulator_url):
+            key = f"sk-sim-{name}"
+            accounts.create_provider_account(_account_name(name), key, simulator_url, transport, models, [group])
+    for name, (pattern, transport) in OTHERS.items():
+        if _is_missing(name, simulator_url):
+            _create_other(name, pattern, transport, simulator_url, group)
+
+
+def _make_names() -> None:
+    if not CatalogueModel.objects.filter(name=SCRIPTS).exists():
+        accounts.define_model(SCRIPTS, owner="simulator", display_name="Simulator scripts")
+    for pattern, transport in OTHERS.values():
+        if not CatalogueModel.objects.filter(name=pattern).exists():
+            accounts.define_model(pattern, owner="simulator", display_name=f"By {transport}", upstream=transport.value)
+    for name, target in ALIASES.items():
+        known = CatalogueModel.objects.filter(name__in=[name, target]).values_list("name", flat=True)
+        if list(known) == [target]:
+            accounts.define_alias(name, target)
 
 
 def _is_missing(name: str, simulator_url: str) -> bool:

@@ -204,6 +204,8 @@ class CloudRun:
                 pieces = stream.feed(data)
                 if pieces:
                     yield pieces
+                if stream.fault is not None:
+                    raise stream.fault
                 if stream.over or stream.done:
                     answer.release()
                     return

@@ -92,6 +92,8 @@ class TextRun:
             events = self._speech.feed(stream.feed(data))
             if events:
                 yield events
+            if stream.fault is not None:
+                raise stream.fault
             if self._speech.done:
                 return
         self._watch.stop()

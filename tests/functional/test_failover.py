@@ -102,7 +102,7 @@ class Bench:
     def __init__(self, house: House) -> None:
         self.house = house
         rows = house.database.execute(
-            "SELECT name, id FROM accounts_account WHERE kind = 'cursor' ORDER BY id"
+            "SELECT name, id FROM accounts_account WHERE transport = 'agent_rpc' ORDER BY id"
         ).fetchall()
         self.names = {number: name.rpartition("-")[2].rpartition(" ")[2] for name, number in rows}
 
@@ -113,7 +113,9 @@ class Bench:
             self.house.reset()
 
     def states(self) -> dict[str, str]:
-        rows = self.house.database.execute("SELECT id, state FROM accounts_account WHERE kind = 'cursor'").fetchall()
+        rows = self.house.database.execute(
+            "SELECT id, state FROM accounts_account WHERE transport = 'agent_rpc'"
+        ).fetchall()
         return {self.names[number]: state for number, state in rows}
 
     def rests(self) -> dict[tuple[str, str], float]:

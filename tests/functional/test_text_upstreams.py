@@ -191,6 +191,7 @@ def test_an_error_before_output_has_a_status_and_its_cause(
 def test_an_error_after_output_is_told_in_band(house: House, kind: str, path: str) -> None:
     with streaming(house, path, f"{kind}-sim-error-internal-after-3") as stream:
         frames = [data for _, data in stream]
+    assert frames, (stream.answer.status_code, house.record(stream.request_id))
     assert unwrap(path, frames[-1])
     assert house.record(stream.request_id)["outcome"] == "interrupted"
     nothing_stays(house)

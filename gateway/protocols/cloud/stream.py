@@ -32,7 +32,8 @@ _ENDS = {"ERROR": Reason.TRANSIENT, "CANCELLED": Reason.TRANSIENT, "EXPIRED": Re
 class RunStream:
     """``last_id`` is what a new connection resumes after; ``signs`` counts what shows the model at work (heartbeats and
     repeats do not); ``outcome`` is set once the run is over; ``done``: the upstream has nothing more to say;
-    ``trouble``: the stream broke off with an error that a new connection may get over."""
+    ``trouble``: the stream broke off with an error that a new connection may get over; ``fault``: with one that is final,
+    to be raised once the pieces that came before it are used."""
 
     def __init__(self) -> None:
         self.last_id = ""
@@ -40,6 +41,7 @@ class RunStream:
         self.outcome: Outcome | None = None
         self.done = False
         self.trouble: Fault | None = None
+        self.fault: Fault | None = None
         self.usage = Usage()
         self._reader = Reader()
         self._acted: set[str] = set()
@@ -60,16 +62,22 @@ class RunStream:
         self.trouble = None
 
     def feed(self, data: bytes) -> list[Piece]:
-        """Raises ``Fault`` for an error that is final, and for a run that did not finish well."""
+        """Raises ``Fault`` for an error that is final, and for a run that did not finish well, unless pieces came with
+        it: then it is in ``fault``."""
         try:
             frames = self._reader.feed(data)
         except ValueError:
             raise Fault(Reason.PROTOCOL, self.stage, upstream_code="event_too_large") from None
         pieces: list[Piece] = []
-        for frame in frames:
-            if self.outcome is not None:
-                break
-            self._frame(frame, pieces)
+        try:
+            for frame in frames:
+                if self.outcome is not None:
+                    break
+                self._frame(frame, pieces)
+        except Fault as fault:
+            if not pieces:
+                raise
+            self.fault = fault
         return pieces
 
     def conclude(self, outcome: Outcome) -> list[Piece]:

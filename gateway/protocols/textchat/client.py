@@ -61,13 +61,14 @@ def encode_request(model: str, system: str, messages: Sequence[tuple[str, str]],
 class TextStream:
     """One answer. ``reason`` is set at its regular end, which is a ``finish`` or ``[DONE]``; ``usage`` is what it told.
 
-    ``signs`` counts the deltas.
+    ``signs`` counts the deltas. ``fault`` is to be raised once the pieces that came with it are used.
     """
 
     def __init__(self) -> None:
         self.reason: FinishReason | None = None
         self.usage = Usage()
         self.signs = 0
+        self.fault: Fault | None = None
         self._reader = Reader()
         self._ended = False
 
@@ -81,20 +82,26 @@ class TextStream:
         return self._ended
 
     def feed(self, data: bytes) -> list[Piece]:
-        """Raises ``Fault`` for an error event, and for what is no event."""
+        """Raises ``Fault`` for an error event and for what is no event, unless pieces came with it: then it is in
+        ``fault``."""
         try:
             frames = self._reader.feed(data)
         except ValueError:
             raise Fault(Reason.PROTOCOL, self.stage) from None
         pieces: list[Piece] = []
-        for frame in frames:
-            if self._ended:
-                break
-            if frame.data == "[DONE]":
-                self._ended = True
-                self.reason = self.reason or FinishReason(Unified.STOP)
-            else:
-                self._event(self._parse(frame.data), pieces)
+        try:
+            for frame in frames:
+                if self._ended:
+                    break
+                if frame.data == "[DONE]":
+                    self._ended = True
+                    self.reason = self.reason or FinishReason(Unified.STOP)
+                else:
+                    self._event(self._parse(frame.data), pieces)
+        except Fault as fault:
+            if not pieces:
+                raise
+            self.fault = fault
         return pieces
 
     def close(self) -> FinishReason:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from accounts.compile import AccountKind, AccountState
+from accounts.compile import AccountState, Transport
 from accounts.listing import list_accounts
 from accounts.models import Account, Cooldown
 from accounts.verbs import ensure_catalogue, set_state
@@ -27,7 +27,7 @@ def _may_call_the_simulator(settings: Any) -> None:
 def test_a_start_wakes_what_the_scripts_put_out_of_use(tmp_path: Path) -> None:
     ensure_catalogue()
     demo.install(tmp_path, SIMULATOR, None)
-    alpha, beta, gamma = Account.objects.filter(kind=AccountKind.CURSOR).order_by("name")
+    alpha, beta, gamma = Account.objects.filter(transport=Transport.AGENT_RPC).order_by("name")
     set_state(alpha, AccountState.NEEDS_SIGN_IN, "auth_revoked")
     set_state(beta, AccountState.BLOCKED, "suspicious")
     Cooldown.objects.create(account=gamma, until=timezone.now() + timedelta(hours=1), reason="quota")

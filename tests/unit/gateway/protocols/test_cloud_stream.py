@@ -93,10 +93,18 @@ def test_what_the_result_holds_beyond_the_stream_is_appended(streamed: str, whol
 )
 def test_a_run_that_did_not_finish_is_a_fault(status: str, reason: Reason) -> None:
     stream = RunStream()
+    stream.feed(said("Hi", "1"))
     with pytest.raises(Fault) as caught:
-        stream.feed(said("Hi", "1") + result(status))
+        stream.feed(result(status))
     assert (caught.value.reason, caught.value.stage) == (reason, Stage.CONTENT)
     assert not stream.over
+
+
+def test_what_came_before_an_error_in_the_same_read_is_not_lost() -> None:
+    stream = RunStream()
+    assert stream.feed(said("Hi", "1") + result("ERROR")) == [(TEXT, "Hi")]
+    assert stream.fault is not None
+    assert stream.fault.upstream_code == "run_error"
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,16 @@ def test_nothing_counts_after_done() -> None:
 
 def test_an_error_in_the_stream_is_a_fault_without_its_text() -> None:
     with pytest.raises(Fault) as caught:
-        TextStream().feed(delta("Hi") + event("error", errorText="secret"))
-    assert (caught.value.reason, caught.value.stage) == (Reason.TRANSIENT, Stage.CONTENT)
+        TextStream().feed(event("error", errorText="secret"))
+    assert (caught.value.reason, caught.value.stage) == (Reason.TRANSIENT, Stage.PREAMBLE)
     assert "secret" not in str(vars(caught.value))
+
+
+def test_what_came_before_an_error_in_the_same_read_is_not_lost() -> None:
+    stream = TextStream()
+    assert stream.feed(delta("Hi") + event("error", errorText="secret")) == [(PartKind.TEXT, "Hi")]
+    assert stream.fault is not None
+    assert (stream.fault.reason, stream.fault.stage) == (Reason.TRANSIENT, Stage.CONTENT)
 
 
 @pytest.mark.parametrize("raw", [b"data: {\n\n", b"data: []\n\n", event("text-delta", delta=5), event("text-delta")])
