@@ -32,8 +32,8 @@ _ENDS = {"ERROR": Reason.TRANSIENT, "CANCELLED": Reason.TRANSIENT, "EXPIRED": Re
 class RunStream:
     """``last_id`` is what a new connection resumes after; ``signs`` counts what shows the model at work (heartbeats and
     repeats do not); ``outcome`` is set once the run is over; ``done``: the upstream has nothing more to say;
-    ``trouble``: the stream broke off with an error that a new connection may get over; ``fault``: with one that is final,
-    to be raised once the pieces that came before it are used."""
+    ``trouble``: the stream broke off with an error that a new connection may get over; ``fault``: with a final one, to
+    be raised once the pieces that came before it are used."""
 
     def __init__(self) -> None:
         self.last_id = ""
