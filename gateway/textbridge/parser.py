@@ -131,7 +131,7 @@ class Parser:
         while self._openings and (found := _OPENING.search(self._tape.text, start)) is not None:
             if found.group() in self._openings:
                 return found
-            start = found.start() + 1
+            start = found.end()
         return None
 
     def _in_thinking(self) -> bool:

@@ -55,6 +55,11 @@ def test_text_after_a_call_is_kept() -> None:
     assert (played.text, played.calls, played.finish) == ("\n\nDone.", [CALLED], Unified.TOOL_CALLS)
 
 
+def test_white_space_before_a_call_does_not_turn_up_after_it() -> None:
+    played = play(ask(), "Wait. \n" + LOOKUP + "Done.")
+    assert [part.text for part in played.response.of(PartKind.TEXT)] == ["Wait.", "Done."]
+
+
 def test_text_after_a_call_ends_the_turn_where_the_key_says_so() -> None:
     played = play(ask(), LOOKUP + "\n" + LOOKUP + "\n\nDone.", policy=STOPPING)
     assert (played.text, played.calls, played.finish) == ("", [CALLED, CALLED], Unified.TOOL_CALLS)
