@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from ir.extras import NO_EXTRAS, Extras
 from ir.usage import Usage
 
 
@@ -44,6 +45,7 @@ class ResponseStart(Struct, frozen=True, gc=False):
     """The upstream accepted the turn. ``upstream_id`` is the vendor's id of the response, "" when there is none."""
 
     upstream_id: str = ""
+    extras: Extras = NO_EXTRAS
 
 
 class PartStart(Struct, frozen=True, gc=False):
@@ -67,10 +69,11 @@ class PartEnd(Struct, frozen=True, gc=False):
 
 
 class Finish(Struct, frozen=True):
-    """The one regular end of a stream. A stream without it failed."""
+    """The one regular end of a stream. A stream without it failed. ``extras`` are those that came after the start."""
 
     reason: FinishReason
     usage: Usage = Usage()
+    extras: Extras = NO_EXTRAS
 
 
 Event = ResponseStart | PartStart | PartDelta | PartEnd | Finish

@@ -88,7 +88,7 @@ class Meter:
     def _finish(self, finish: Finish) -> Finish:
         if finish.usage.output is not None:
             return finish
-        return Finish(finish.reason, self.estimated())
+        return Finish(finish.reason, self.estimated(), finish.extras)
 
     def _within_budget(self, text: str) -> str:
         if self._budget is None:

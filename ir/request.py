@@ -20,6 +20,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from ir.extras import NO_EXTRAS, Extras
+
 
 class Text(Struct, frozen=True):
     text: str
@@ -154,27 +156,13 @@ class OutputFormat(Struct, frozen=True):
     strict: bool | None = None
 
 
-class Extras(Struct, frozen=True):
-    """Top-level fields that mean nothing here, for an upstream that speaks the caller's ``protocol``."""
-
-    protocol: str = ""
-    fields: Mapping[str, Any] = {}
-
-
-NO_EXTRAS = Extras()
-
-
-def extras(protocol: str, fields: Mapping[str, Any]) -> Extras:
-    """``NO_EXTRAS`` when there are none: requests that say the same are equal, whoever made them."""
-    return Extras(protocol, fields) if fields else NO_EXTRAS
-
-
 class Request(Struct, frozen=True):
     """One turn. ``ignored`` names accepted fields without effect; ``legacy_functions`` is Chat's old form of calls;
     ``dropped_tools`` holds the paths of tools that only the vendor could run (they are among the ignored, too).
 
     ``store``: the caller wants the answer kept, to refer to it. ``compaction``: the answer is a summary that goes back
-    as one opaque item. ``echo`` holds what the answer repeats of the request, in the caller's protocol.
+    as one opaque item. ``echo`` holds what the answer repeats of the request, in the caller's protocol; ``extras``
+    what only an upstream of that protocol may know.
     """
 
     model: str

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ir.events import Event, Finish, FinishReason, PartDelta, PartEnd, PartKind, PartStart, ResponseStart
+from ir.extras import NO_EXTRAS, Extras, join
 from ir.grammar import Checker
 from ir.usage import Usage
 
@@ -25,6 +26,7 @@ class Response(Struct, frozen=True):
     parts: tuple[Part, ...]
     finish: FinishReason
     usage: Usage
+    extras: Extras = NO_EXTRAS
 
     def of(self, kind: PartKind) -> tuple[Part, ...]:
         return tuple(part for part in self.parts if part.kind is kind)
@@ -39,6 +41,7 @@ class Accumulator:
         self._open = PartStart(PartKind.TEXT)
         self._pieces: list[str] = []
         self._finish: Finish | None = None
+        self._extras = NO_EXTRAS
 
     def see(self, event: Event) -> None:
         self._checker.see(event)
@@ -51,17 +54,18 @@ class Accumulator:
                 start = self._open
                 text = "".join(self._pieces)
                 self._parts.append(Part(start.kind, text, start.call_id, start.name, event.signature))
+            case ResponseStart():
+                self._extras = event.extras
             case Finish():
                 self._finish = event
-            case _:
-                pass
 
     @property
     def response(self) -> Response:
         """Raises ``ValueError`` while the stream has no ``Finish``."""
         if self._finish is None:
             raise ValueError("the stream has no Finish")
-        return Response(tuple(self._parts), self._finish.reason, self._finish.usage)
+        extras = join(self._extras, self._finish.extras)
+        return Response(tuple(self._parts), self._finish.reason, self._finish.usage, extras)
 
 
 def fold(events: Iterable[Event]) -> Response:
@@ -74,7 +78,7 @@ def fold(events: Iterable[Event]) -> Response:
 
 def unfold(response: Response) -> Iterable[Event]:
     """A legal stream that folds back into ``response``; empty part texts give no delta."""
-    yield ResponseStart()
+    yield ResponseStart(extras=response.extras)
     for part in response.parts:
         yield PartStart(part.kind, part.call_id, part.name)
         if part.text:

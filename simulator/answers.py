@@ -13,6 +13,9 @@ from typing import Any, Protocol
 
 from simulator.steps import Call, Quirk, Spend
 
+EXTRA = {"from": "the vendor"}
+"""A field that no client knows."""
+
 Usage = tuple[int, int, int]
 """Words of the prompt, of the answer (thinking included) and of the thinking."""
 
@@ -67,6 +70,7 @@ class ChatWriter:
             "id": f"chatcmpl-{uuid.uuid4().hex}",
             "object": "chat.completion.chunk",
             "created": 1,
+            "x_extra": EXTRA,
             "model": model,
         }
         self._called = False
@@ -169,7 +173,8 @@ class ResponsesWriter:
         return self._event("response.failed", response=response)
 
     def _response(self, status: str) -> dict[str, Any]:
-        return {"id": self._id, "object": "response", "status": status, "model": self._model, "output": self._items}
+        head = {"id": self._id, "object": "response", "model": self._model, "x_extra": EXTRA}
+        return {**head, "status": status, "output": self._items}
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         self._number += 1
@@ -209,7 +214,7 @@ class MessagesWriter:
         self.quirks: set[Quirk] = set()
         self._message: dict[str, Any] = {
             "id": f"msg_{uuid.uuid4().hex}", "type": "message", "role": "assistant", "model": model, "content": [],
-            "stop_reason": None, "usage": {"input_tokens": 1, "output_tokens": 1},
+            "x_extra": EXTRA, "stop_reason": None, "usage": {"input_tokens": 1, "output_tokens": 1},
         }  # fmt: skip
         self._open = ""
         self._index = -1

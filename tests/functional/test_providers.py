@@ -179,6 +179,17 @@ def test_unknown_fields_reach_an_upstream_of_the_same_protocol(house: House, pro
     assert ("x_new_field" in reply.headers.get("x-poolgate-ignored", "")) != same
 
 
+@matrix
+def test_unknown_fields_of_the_answer_reach_a_caller_of_the_same_protocol(
+    house: House, provider: str, path: str
+) -> None:
+    same = provider == SAME[path]
+    _, reply = ask(house.url, house.key, path, PROVIDERS[provider], Turn("SAYTEXT x END"))
+    assert (reply.json().get("x_extra") == {"from": "the vendor"}) == same
+    with streamed(house.url, house.key, path, PROVIDERS[provider], Turn("SAYTEXT x END")) as (_, frames):
+        assert any("x_extra" in str(frame) for frame in frames) == same
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_refused_key_takes_the_account_out_of_the_pool(house: House, provider: str) -> None:
     house.simulator.fault(provider, "key_bad")

@@ -21,8 +21,9 @@ from gateway.protocols.openai.options import (
     unsupported,
 )
 from ir.errors import invalid
+from ir.extras import Extras, extras
 from ir.ignored import list_ignored
-from ir.request import Extras, Request, extras
+from ir.request import Request
 
 MAX_STOPS = 4
 PASSED_ON = ("prompt_cache_key",)

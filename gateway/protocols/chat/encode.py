@@ -19,7 +19,7 @@ from gateway.protocols.openai.functions import NO_ARGUMENTS
 from gateway.wire import sse
 from gateway.wire.json import dump
 from ir.errors import ApiError
-from ir.events import Event, Finish, PartDelta, PartEnd, PartKind, PartStart, Unified
+from ir.events import Event, Finish, PartDelta, PartEnd, PartKind, PartStart, ResponseStart, Unified
 from ir.request import Request
 from ir.response import Part, Response
 from ir.usage import Usage
@@ -53,7 +53,7 @@ def encode_response(response: Response, request: Request, meta: ResponseMeta) ->
         "logprobs": None,
         "finish_reason": _finish_reason(response.finish.unified, bool(calls), request.legacy_functions),
     }
-    body = _envelope(meta, "chat.completion")
+    body = {**response.extras.of("chat"), **_envelope(meta, "chat.completion")}
     return dump({**body, "choices": [choice], "usage": encode_usage(response.usage, meta.input_tokens)})
 
 
@@ -100,9 +100,8 @@ class Stream:
     """One streamed answer. ``_before`` and ``_after`` are the bytes around the next delta; empty: not shown."""
 
     def __init__(self, request: Request, meta: ResponseMeta) -> None:
-        envelope = dump(_envelope(meta, "chat.completion.chunk"))[:-1]
-        self._envelope = b"data: " + envelope
-        self._head = self._envelope + b',"choices":[{"index":0,"delta":'
+        self._own = _envelope(meta, "chat.completion.chunk")
+        self._wrap({})
         self._end = b',"usage":null}\n\n' if request.include_usage else b"}\n\n"
         self._tail = b',"logprobs":null,"finish_reason":null}]' + self._end
         self._role = self._chunk({"role": "assistant", "content": ""})
@@ -128,6 +127,10 @@ class Stream:
                 return self._close()
             case Finish():
                 return self._finish(event)
+            case ResponseStart(extras=extras) if extras.of("chat"):
+                self._wrap(extras.of("chat"))
+                self._role = self._chunk({"role": "assistant", "content": ""})
+                return b""
             case _:
                 return b""
 
@@ -174,6 +177,8 @@ class Stream:
 
     def _finish(self, finish: Finish) -> bytes:
         reason = _finish_reason(finish.reason.unified, self._calls > 0, self._legacy)
+        if finish.extras.of("chat"):
+            self._wrap({**self._extras, **finish.extras.of("chat")})
         pieces = [
             self._take_role(),
             self._head,
@@ -183,6 +188,12 @@ class Stream:
             usage = dump(encode_usage(finish.usage, self._estimated_input))
             pieces += [self._envelope, b',"choices":[],"usage":' + usage + b"}\n\n"]
         return b"".join([*pieces, DONE])
+
+    def _wrap(self, extras: Mapping[str, Any]) -> None:
+        """What every chunk begins with."""
+        self._extras = extras
+        self._envelope = b"data: " + dump({**extras, **self._own})[:-1]
+        self._head = self._envelope + b',"choices":[{"index":0,"delta":'
 
     def _surround(self, before: bytes, after: bytes) -> None:
         self._before = self._head + before

@@ -20,6 +20,7 @@ from gateway.protocols.openai.fields import text_or_empty
 from gateway.wire.sse import Reader
 from ir.errors import Fault, Reason, Stage
 from ir.events import Event, Finish, FinishReason, PartKind, ResponseStart, Unified
+from ir.extras import NO_EXTRAS, Extras, extras, join
 from ir.usage import Usage
 
 REASONS: Mapping[str, Unified] = {
@@ -29,6 +30,7 @@ REASONS: Mapping[str, Unified] = {
     "function_call": Unified.TOOL_CALLS,
     "content_filter": Unified.CONTENT_FILTER,
 }
+KNOWN = frozenset({"id", "object", "created", "model", "choices", "usage", "error"})
 
 
 class Stream:
@@ -41,6 +43,7 @@ class Stream:
         self._id = ""
         self._finish_reason = ""
         self._usage = Usage()
+        self._start = self._late = NO_EXTRAS
         self._done = False
         self.fault: Fault | None = None
 
@@ -96,10 +99,14 @@ class Stream:
             choices = []
         if not isinstance(choices, list):
             raise Fault(Reason.PROTOCOL, self._stage)
+        found = NO_EXTRAS if chunk.keys() <= KNOWN else _extras(chunk)
         if self._stage is Stage.PREAMBLE:
             self._id = text_or_empty(chunk.get("id"))
-            out.append(ResponseStart(self._id))
+            self._start = found
+            out.append(ResponseStart(self._id, found))
             self._stage = Stage.CONTENT
+        elif found is not NO_EXTRAS and found != self._start:
+            self._late = join(self._late, found)
         if isinstance(usage, dict):
             self._usage = decode_usage(usage)
         for choice in choices:
@@ -142,8 +149,12 @@ class Stream:
         self._assembly.finish(out)
         if called and unified is Unified.STOP:
             unified = Unified.TOOL_CALLS
-        out.append(Finish(FinishReason(unified, raw), self._usage))
+        out.append(Finish(FinishReason(unified, raw), self._usage, self._late))
         self._done = True
+
+
+def _extras(chunk: JsonObject) -> Extras:
+    return extras("chat", {name: value for name, value in chunk.items() if name not in KNOWN and value is not None})
 
 
 def decode_usage(body: Mapping[str, Any]) -> Usage:

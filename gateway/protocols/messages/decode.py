@@ -23,8 +23,9 @@ from gateway.protocols.messages.history import decode_messages, decode_texts
 from gateway.protocols.messages.tools import decode_choice, decode_tools
 from gateway.wire.json import is_writable
 from ir.errors import ApiError, Kind, invalid
+from ir.extras import extras
 from ir.ignored import list_ignored
-from ir.request import OutputFormat, Request, Thinking, extras
+from ir.request import OutputFormat, Request, Thinking
 
 MIN_BUDGET = 1024
 FORMAT = "output_config.format"

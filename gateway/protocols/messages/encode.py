@@ -52,6 +52,7 @@ def encode_response(response: Response, request: Request, meta: ResponseMeta) ->
     reason = response.finish
     return dump(
         {
+            **response.extras.of("messages"),
             **_envelope(meta),
             "content": [block for part in response.parts if (block := _encode_part(part, meta))],
             "stop_reason": STOP_REASONS[reason.unified],
@@ -97,7 +98,7 @@ class MessagesStream:
             return self._head + dump(event.text) + _TAIL
         match event:
             case ResponseStart():
-                return self._start()
+                return self._start(event)
             case PartStart():
                 return self._open(event)
             case PartEnd():
@@ -113,11 +114,12 @@ class MessagesStream:
     def idle(self, alive: bool) -> bytes:
         return _PING if alive and self._started else COMMENT
 
-    def _start(self) -> bytes:
+    def _start(self, start: ResponseStart) -> bytes:
         if self._started:
             return b""
         self._started = True
         message = {
+            **start.extras.of("messages"),
             **_envelope(self._meta),
             "content": [],
             "stop_reason": None,
@@ -170,6 +172,7 @@ class MessagesStream:
 
     def _finish(self, event: Finish) -> bytes:
         payload = {
+            **event.extras.of("messages"),
             "type": "message_delta",
             "delta": {
                 "stop_reason": STOP_REASONS[event.reason.unified],

@@ -7,7 +7,7 @@ matter: a stream without ``message_stop`` is cut, and a tool call's input must b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import orjson
@@ -16,6 +16,7 @@ from gateway.protocols.messages.faults import read_error
 from gateway.wire.sse import Frame, Reader
 from ir.errors import Fault, Reason, Stage
 from ir.events import Event, Finish, FinishReason, PartKind, PartStart, ResponseStart, Unified
+from ir.extras import NO_EXTRAS, Extras, extras
 from ir.lanes import Lanes
 from ir.usage import Usage
 
@@ -35,6 +36,8 @@ _DELTAS: Mapping[str, tuple[PartKind, str]] = {
     "thinking_delta": (PartKind.REASONING, "thinking"),
     "input_json_delta": (PartKind.TOOL_CALL, "partial_json"),
 }
+_MESSAGE = frozenset({"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"})
+_END = frozenset({"type", "delta", "usage"})
 _COUNTERS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
@@ -62,6 +65,7 @@ class MessagesReader:
         self._counts: dict[str, int] = {}
         self._reasoning: int | None = None
         self._reason = FinishReason(Unified.STOP)
+        self._late = NO_EXTRAS
         self._called = False
         self._state: Literal["idle", "open", "done"] = "idle"
         self._spoke = False
@@ -123,7 +127,7 @@ class MessagesReader:
         self._state = "open"
         message = _object(body.get("message") or {})
         self._take_usage(message.get("usage"))
-        out.append(ResponseStart(_text(message.get("id"))))
+        out.append(ResponseStart(_text(message.get("id")), _extras(message, _MESSAGE)))
 
     def _start_block(self, body: dict[str, Any], out: list[Event]) -> None:
         index, fields = _index(body), _object(body.get("content_block"))
@@ -199,6 +203,7 @@ class MessagesReader:
 
     def _take_end(self, body: dict[str, Any]) -> None:
         self._take_usage(body.get("usage"))
+        self._late = _extras(body, _END)
         delta = _object(body.get("delta") or {})
         raw = _text(delta.get("stop_reason"))
         matched = _text(delta.get("stop_sequence")) or None
@@ -231,7 +236,7 @@ class MessagesReader:
             reasoning,
         )
         self._state = "done"
-        out.append(Finish(_settle(self._reason, self._called), usage))
+        out.append(Finish(_settle(self._reason, self._called), usage, self._late))
 
 
 def _settle(reason: FinishReason, called: bool) -> FinishReason:
@@ -241,6 +246,10 @@ def _settle(reason: FinishReason, called: bool) -> FinishReason:
     if not called and reason.unified is Unified.TOOL_CALLS:
         return FinishReason(Unified.STOP, reason.raw)
     return reason
+
+
+def _extras(body: Mapping[str, Any], known: Collection[str]) -> Extras:
+    return extras("messages", {name: value for name, value in body.items() if name not in known and value is not None})
 
 
 def _object(value: object) -> dict[str, Any]:

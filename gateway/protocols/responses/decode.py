@@ -35,8 +35,9 @@ from gateway.protocols.responses.references import Expanded, path_of, previous_n
 from gateway.protocols.responses.tools import decode_tools
 from gateway.wire.json import is_writable
 from ir.errors import invalid
+from ir.extras import Extras, extras
 from ir.ignored import list_ignored
-from ir.request import Extras, OutputFormat, Request, Thinking, extras
+from ir.request import OutputFormat, Request, Thinking
 
 SUMMARIES = ("auto", "concise", "detailed")
 OPAQUE = "reasoning.encrypted_content"

@@ -39,7 +39,7 @@ def response_object(response: Response, request: Request, meta: ResponseMeta) ->
         if item is not None and (part.text or item.at_once):
             output.append(item.finish(part.text))
     usage = encode_usage(response.usage, meta.input_tokens)
-    return {**envelope(request, meta), **outcome(response.finish, output, usage)}
+    return {**response.extras.of("responses"), **envelope(request, meta), **outcome(response.finish, output, usage)}
 
 
 class Stream:
@@ -107,6 +107,6 @@ class Stream:
 
     def _finish(self, finish: Finish) -> bytes:
         usage = encode_usage(finish.usage, self._input_tokens)
-        changing = outcome(finish.reason, self._output, usage)
+        changing = {**finish.extras.of("responses"), **outcome(finish.reason, self._output, usage)}
         self.final = self._frames.whole(changing)
         return self._frames.start() + self._frames.response(f"response.{changing['status']}", changing)

@@ -22,6 +22,7 @@ from gateway.protocols.responses.assembly import Assembly
 from gateway.wire.sse import Frame, Reader
 from ir.errors import Fault, Reason, Stage
 from ir.events import Event, Finish, FinishReason, PartKind, ResponseStart, Unified
+from ir.extras import Extras, extras
 from ir.usage import Usage
 
 DELTAS: Mapping[str, PartKind] = {
@@ -41,6 +42,17 @@ WHOLES: Mapping[str, tuple[PartKind, str]] = {
 
 STARTS = ("response.created", "response.in_progress", "response.queued")
 ENDS = ("response.completed", "response.incomplete", "response.done")
+
+
+KNOWN = frozenset(
+    {
+        "background", "completed_at", "conversation", "created_at", "error", "id", "incomplete_details", "instructions",
+        "max_output_tokens", "metadata", "model", "object", "output", "parallel_tool_calls", "previous_response_id",
+        "prompt_cache_key", "reasoning", "safety_identifier", "status", "store", "temperature", "text", "tool_choice",
+        "tools", "top_p", "truncation", "usage", "user",
+    }
+)  # fmt: skip
+"""Fields of a response that are the gateway's own to say, or the request's."""
 
 
 class Stream:
@@ -142,7 +154,8 @@ class Stream:
         self._assembly.finish(response.get("output"), out)
         usage = response.get("usage")
         reason = self._reason(event["type"] == "response.incomplete" or status == "incomplete", response)
-        out.append(Finish(reason, decode_usage(usage) if isinstance(usage, dict) else Usage()))
+        counts = decode_usage(usage) if isinstance(usage, dict) else Usage()
+        out.append(Finish(reason, counts, _extras(response)))
         self._done = True
 
     def _reason(self, incomplete: bool, response: JsonObject) -> FinishReason:
@@ -153,6 +166,11 @@ class Stream:
         raw = text_or_empty(details.get("reason")) if isinstance(details, dict) else ""
         unified = Unified.CONTENT_FILTER if raw == "content_filter" else Unified.LENGTH
         return FinishReason(unified, raw or "incomplete")
+
+
+def _extras(response: JsonObject) -> Extras:
+    fields = {name: value for name, value in response.items() if name not in KNOWN and value is not None}
+    return extras("responses", fields)
 
 
 def decode_usage(body: Mapping[str, Any]) -> Usage:

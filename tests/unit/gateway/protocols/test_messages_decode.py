@@ -9,7 +9,8 @@ import pytest
 
 from gateway.protocols.messages.server import decode_request
 from ir.errors import ApiError, Kind
-from ir.request import Extras, Message, OutputFormat, Request, Text, Thinking, Tool, ToolChoice, ToolMode
+from ir.extras import Extras
+from ir.request import Message, OutputFormat, Request, Text, Thinking, Tool, ToolChoice, ToolMode
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER = {"name": "get_weather", "description": "Weather", "input_schema": SCHEMA}
