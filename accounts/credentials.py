@@ -12,9 +12,10 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
+import redis
 from msgspec import Struct
 
 from accounts import cursor
@@ -196,6 +197,12 @@ class Bearers:
         if held is None or held.jwt != stale or not held.answered_401:
             return False
         return self._now() - held.fetched_at < REFUSED_WHEN_NEW
+
+
+def forget(client: redis.Redis, credential_ids: Iterable[int]) -> None:
+    """Drops the bearers that processes share. One that holds its own keeps it until it is refused."""
+    for credential_id in credential_ids:
+        client.delete(_key(credential_id))
 
 
 def open_key(sealed: bytes) -> str:

@@ -37,6 +37,9 @@ def run(argv: list[str]) -> None:
         sys.exit(f"The database does not answer: {_first_line(error)}\n{_remedy('DATABASE_URL')}")
     except RedisAway as error:
         sys.exit(f"Redis does not answer: {_first_line(error)}\n{_remedy('REDIS_URL')}")
+    except BrokenPipeError:
+        # Whoever read the output has seen enough. What is still buffered would fail once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def overview() -> Iterator[str]:

@@ -12,10 +12,12 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from accounts import credentials
 from accounts import verbs as accounts
 from accounts.compile import AccountState, Transport
-from accounts.models import Account, CatalogueModel, Group
+from accounts.models import Account, CatalogueModel, Credential, Group
 from config.environment import read_json, write_json
+from core import redis
 from ops.models import RequestRecord
 from tenants import verbs as tenants
 from tenants.models import ApiKey, Profile, Team
@@ -47,6 +49,7 @@ def install(directory: Path, simulator_url: str, owner_password: str | None) -> 
     team = Team.objects.filter(slug=TEAM).first() or tenants.create_team("Demo", TEAM)
     group = Group.objects.filter(slug=GROUP).first() or accounts.create_group("Demo", teams=[team])
     _make_accounts(group, simulator_url)
+    _wake_accounts(group)
     _make_names()
     kept["api_key"] = _working_key(team, kept.get("api_key"))
     if owner_password is not None:
@@ -83,6 +86,18 @@ def remove(directory: Path) -> str | None:
     return password
 
 
+def _wake_accounts(group: Group) -> None:
+    """Each start begins with a pool that serves, whatever the scripts have done to it. The simulator that starts now
+    knows no token of the last one, and a token that is refused soon after it was fetched counts against its account.
+    """
+    for account in group.accounts.all():
+        if account.state != AccountState.READY or account.cooldowns.exists():
+            accounts.set_state(account, AccountState.READY)
+            accounts.clear_cooldowns(account)
+    ids = Credential.objects.filter(account__groups=group).values_list("pk", flat=True)
+    credentials.forget(redis.connection(), ids)
+
+
 def _make_accounts(group: Group, simulator_url: str) -> None:
     for name in ACCOUNTS:
         if _is_missing(name, simulator_url):
@@ -114,10 +129,6 @@ def _is_missing(name: str, simulator_url: str) -> bool:
     if account is not None and account.base_url != simulator_url:
         accounts.delete_account(account)
         return True
-    if account is not None and (account.state != AccountState.READY or account.cooldowns.exists()):
-        # The scripts can put every account out of use; each start begins with a pool that serves.
-        accounts.set_state(account, AccountState.READY)
-        accounts.clear_cooldowns(account)
     return account is None
 
 

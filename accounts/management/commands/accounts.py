@@ -71,30 +71,32 @@ class Command(command.Command):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             with transaction.atomic():
-                self._run(options)
+                said = list(self._run(options))
         except ValueError as error:
             raise CommandError(str(error)) from None
+        self.stdout.write("\n".join(said))  # after the commit: whoever reads only the head of it undoes nothing
 
-    def _run(self, options: dict[str, Any]) -> None:
+    def _run(self, options: dict[str, Any]) -> Iterator[str]:
         match options["action"]:
             case "list":
-                self._show(list_accounts(timezone.now()))
+                yield from show(list_accounts(timezone.now()))
             case "add" | "add-provider":
                 self._add(options)
+                yield from show_named([options["name"]])
             case "key":
                 account = find_account(options["name"])
                 verbs.replace_credential(account, read_key(account.name), actor=COMMAND_LINE)
-                self._show_named([account.name])
+                yield from show_named([account.name])
             case "remove":
                 for account in [find_account(name) for name in options["names"]]:
                     verbs.delete_account(account, actor=COMMAND_LINE)
-                    self.stdout.write(f"{account.name} is gone.")
+                    yield f"{account.name} is gone."
             case "allow" | "deny":
-                self._change_teams(options)
+                yield describe_group(self._change_teams(options))
             case action:
                 for account in [find_account(name) for name in options["names"]]:
                     change(account, action)
-                self._show_named(options["names"])
+                yield from show_named(options["names"])
 
     def _add(self, options: dict[str, Any]) -> None:
         teams = find_teams(options["team"])
@@ -122,31 +124,31 @@ class Command(command.Command):
             )
         if teams:
             verbs.allow_teams(group, {*group.teams.all(), *teams}, actor=COMMAND_LINE)
-        self._show_named([options["name"]])
 
-    def _change_teams(self, options: dict[str, Any]) -> None:
+    def _change_teams(self, options: dict[str, Any]) -> Group:
         group, teams = find_group(options["group"]), set(find_teams(options["teams"]))
         if group is None:
             known = ", ".join(Group.objects.values_list("name", flat=True)) or "none"
             raise CommandError(f"There is no group named {options['group']}. Groups: {known}.")
         had = set(group.teams.all())
         verbs.allow_teams(group, had | teams if options["action"] == "allow" else had - teams, actor=COMMAND_LINE)
-        self.stdout.write(describe_group(group))
+        return group
 
-    def _show_named(self, names: Iterable[str]) -> None:
-        self._show([line for line in list_accounts(timezone.now()) if line.account.name in names])
 
-    def _show(self, lines: Iterable[AccountLine]) -> None:
-        groups: set[str] = set()
-        for line in lines:
-            self.stdout.write("\n".join(describe(line)))
-            groups |= set(line.groups)
-        for group in Group.objects.filter(name__in=groups):
-            self.stdout.write(describe_group(group))
-        if not groups:
-            self.stdout.write(
-                "There is no account that a group holds. Add one: manage.py accounts add NAME --team TEAM"
-            )
+def show_named(names: Iterable[str]) -> Iterator[str]:
+    return show([line for line in list_accounts(timezone.now()) if line.account.name in names])
+
+
+def show(lines: Iterable[AccountLine]) -> Iterator[str]:
+    """The accounts, then their groups."""
+    groups: set[str] = set()
+    for line in lines:
+        yield from describe(line)
+        groups |= set(line.groups)
+    for group in Group.objects.filter(name__in=groups):
+        yield describe_group(group)
+    if not groups:
+        yield "There is no account that a group holds. Add one: manage.py accounts add NAME --team TEAM"
 
 
 def _add_common(parser: ArgumentParser) -> None:

@@ -90,6 +90,16 @@ def test_an_address_of_ones_own_that_does_not_answer_is_to_be_corrected(tmp_path
     assert done.stderr.endswith("Correct DATABASE_URL, or start what it names.\n")
 
 
+def test_a_reader_that_has_seen_enough_gets_no_traceback() -> None:
+    command = f"{sys.executable} -c 'import sys; from config.command_line import run; run(sys.argv)' help --commands"
+    piped = ["/bin/sh", "-c", f"({command}; echo ended $? >&2) | true"]
+    done = subprocess.run(
+        piped, cwd=environment.ROOT, capture_output=True, text=True, check=False,
+        env=clean_environment(DJANGO_SETTINGS_MODULE="config.settings", PYTHONUNBUFFERED="1"),
+    )  # fmt: skip
+    assert done.stderr == "ended 0\n"
+
+
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
