@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PORT ?= 8080
+# Test processes. Each has its own database and its own copy of the product; a file is never split.
+WORKERS ?= 2
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
@@ -24,7 +26,7 @@ run: $(STAMP) ## Start everything with demo data and the simulator (PORT=8080)
 	@$(BIN)/python manage.py up --demo --port $(PORT) $(ARGS)
 
 test: $(STAMP) ## Run the tests that CI runs (at most 10 minutes)
-	@$(BIN)/python -m pytest -m "not full" $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not full" $(ARGS)
 
 test-full: $(STAMP) ## Run everything, the heavy tests and real clients from npm included
 	@$(BIN)/python -m pytest -rs $(ARGS)

@@ -3,12 +3,24 @@ the fake upstream from ``tests.plugins.simulator``."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 
+import hypothesis
 import pytest
 from django.conf import settings
 
 from core.redis_pipe import Pipe
+
+# How fast examples are made or run says more about the machine than about the code. In CI the examples are the same on
+# every run, so that a red run is about the change; on a developer's machine they are new each time.
+hypothesis.settings.register_profile(
+    "house",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("house")
 
 pytest_plugins = ["tests.plugins.simulator", "tests.plugins.house", "tests.plugins.gemini"]
 
