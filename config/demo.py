@@ -12,7 +12,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from accounts import credentials
+from accounts import credentials, effects
 from accounts import verbs as accounts
 from accounts.compile import AccountState, Transport
 from accounts.models import Account, CatalogueModel, Credential, Group
@@ -90,6 +90,7 @@ def _wake_accounts(group: Group) -> None:
     """Each start begins with a pool that serves, whatever the scripts have done to it. The simulator that starts now
     knows no token of the last one, and a token that is refused soon after it was fetched counts against its account.
     """
+    effects.apply_effects(redis.connection(), claim_after=0)  # what was found out just before the last stop
     for account in group.accounts.all():
         if account.state != AccountState.READY or account.cooldowns.exists():
             accounts.set_state(account, AccountState.READY)

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from accounts import effects
 from accounts.compile import AccountState, Transport
+from accounts.cooldowns import EFFECTS
 from accounts.listing import list_accounts
 from accounts.models import Account, Cooldown
 from accounts.verbs import ensure_catalogue, set_state
@@ -34,6 +36,21 @@ def test_a_start_wakes_what_the_scripts_put_out_of_use(tmp_path: Path) -> None:
     Cooldown.objects.create(account=gamma, until=timezone.now() + timedelta(hours=1), reason="quota")
     demo.install(tmp_path, SIMULATOR, None)
     assert {line.condition for line in list_accounts(timezone.now())} == {"ready"}
+
+
+def test_what_the_gateway_found_out_just_before_the_stop_is_woken_from_as_well(tmp_path: Path) -> None:
+    ensure_catalogue()
+    demo.install(tmp_path, SIMULATOR, None)
+    account = Account.objects.earliest("pk")
+    found = {
+        "account": account.pk, "credential": account.credential.pk, "model": "", "until": "99999999999999",
+        "reason": "auth_revoked", "state": "needs_sign_in",
+    }  # fmt: skip
+    redis.connection().xadd(EFFECTS, found)  # type: ignore[arg-type]
+    demo.install(tmp_path, SIMULATOR, None)
+    verbs = AuditEntry.objects.filter(object_id=str(account.pk), verb="account.set_state").order_by("pk")
+    assert [entry.after and entry.after["state"] for entry in verbs] == ["needs_sign_in", "ready"]
+    assert effects.apply_effects(redis.connection(), claim_after=0) == 0
 
 
 def test_a_start_forgets_the_tokens_of_the_simulator_before(tmp_path: Path) -> None:
