@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import itertools
-import json
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 from hypothesis import strategies as st
 
 from ir.events import Event, Finish, FinishReason, PartDelta, PartEnd, PartKind, PartStart, ResponseStart, Unified
@@ -41,7 +41,8 @@ json_objects = st.dictionaries(texts, json_values, max_size=3)
 
 
 def compact(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """JSON as the house writes it, down to the form of its floats: what is read and written again stays the same."""
+    return orjson.dumps(value).decode()
 
 
 arguments = json_objects.map(compact)
