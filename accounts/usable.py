@@ -82,7 +82,8 @@ def end_gates(client: redis.Redis, found: Mapping[int, Usable]) -> int:
 
 async def _ask(bearers: Bearers, outbound: Outbound, account: AccountView, sealed: bytes) -> tuple[str, ...]:
     if account.transport is Transport.CLOUD_AGENTS:
-        return await cursor.listed_models(outbound, account.base_url, bearers.key(account, sealed))
+        address = account.address(Transport.CLOUD_AGENTS)
+        return await cursor.listed_models(outbound, address, bearers.key(account, sealed))
     bearer = await bearers.get(account, sealed)
     try:
         return await cursor.usable_models(outbound, account.base_url, bearer)

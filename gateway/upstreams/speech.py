@@ -24,7 +24,7 @@ class Speech:
         while not is_free(request, trigger):
             trigger = _draw()
         self.told = render(request, trigger, thinking=thinking, most_images=most_images)
-        self._bridge = Bridge(request, trigger, thinking=thinking)
+        self._bridge = Bridge(request, trigger, thinking=thinking, exposed=request.thinking.visible)
 
     @property
     def done(self) -> bool:

@@ -141,7 +141,8 @@ class Bench:
         accounts = self.house.simulator.accounts()
         asked = [name for name in self.names.values() if accounts[name]["contacted"]]
         if row.state != "ready" and rests:
-            eventually(lambda: row.state in self.states().values(), 5)
+            resting = len({name for name, _ in rests})
+            eventually(lambda: list(self.states().values()).count(row.state) >= resting, 5)
             time.sleep(0.1)
         return Trial(status, told, dict(answer.headers), answer.headers["x-request-id"], asked, rests, self.states())
 

@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from accounts import channels, verbs
 from accounts.compile import AccountState, Transport
+from accounts.kinds import WAYS, AccountKind
 from accounts.listing import AccountLine, list_accounts
 from accounts.models import Account, Group
 from core import command
@@ -29,6 +30,7 @@ GROUP = "main"
 """The group of an account that is added without naming one."""
 
 
+CURSOR_WAYS = [way.value for way in WAYS[AccountKind.CURSOR]]
 KINDS = {
     "openai-chat": Transport.OPENAI_CHAT,
     "openai-responses": Transport.OPENAI_RESPONSES,
@@ -48,6 +50,16 @@ class Command(command.Command):
         add = actions.add_parser("add", help="add a Cursor account; its API key is asked for, or read from stdin")
         _add_common(add)
         add.add_argument("--models", default="", help="upstream ids or patterns, comma separated; none: all")
+        add.add_argument("--transport", choices=CURSOR_WAYS, default=Transport.AGENT_RPC.value, help="how it is asked")
+        server = actions.add_parser("add-text", help="add a text model server of your own")
+        _add_common(server)
+        server.add_argument("--base-url", required=True, help="without /api/chat")
+        server.add_argument("--models", required=True, help="ids or patterns of its models, comma separated")
+        way = actions.add_parser("transport", help="change how Cursor accounts are asked")
+        way.add_argument(
+            "transport", choices=CURSOR_WAYS, help="auto: the Agent RPC, then Cloud Agents where they may do"
+        )
+        way.add_argument("names", nargs="+", metavar="name", help="accounts")
         provider = actions.add_parser(
             "add-provider", help="add an account at an OpenAI- or Anthropic-compatible provider"
         )
@@ -80,7 +92,7 @@ class Command(command.Command):
         match options["action"]:
             case "list":
                 yield from show(list_accounts(timezone.now()))
-            case "add" | "add-provider":
+            case "add" | "add-provider" | "add-text":
                 self._add(options)
                 yield from show_named([options["name"]])
             case "key":
@@ -93,6 +105,10 @@ class Command(command.Command):
                     yield f"{account.name} is gone."
             case "allow" | "deny":
                 yield describe_group(self._change_teams(options))
+            case "transport":
+                for account in [find_account(name) for name in options["names"]]:
+                    verbs.set_transport(account, Transport(options["transport"]), actor=COMMAND_LINE)
+                yield from show_named(options["names"])
             case action:
                 for account in [find_account(name) for name in options["names"]]:
                     change(account, action)
@@ -110,7 +126,11 @@ class Command(command.Command):
         }
         models = [name.strip() for name in options["models"].split(",") if name.strip()]
         if options["action"] == "add":
-            verbs.create_cursor_account(options["name"], read_key(options["name"]), allowed_models=models, **common)
+            transport, key = Transport(options["transport"]), read_key(options["name"])
+            verbs.create_cursor_account(options["name"], key, transport=transport, allowed_models=models, **common)
+        elif options["action"] == "add-text":
+            key, base_url = read_key(options["name"]), options["base_url"]
+            verbs.create_text_account(options["name"], key, base_url, allowed_models=models, **common)
         else:
             pairs = (model.partition("=") for model in models)
             verbs.create_provider_account(

@@ -10,7 +10,7 @@ from core.settings import Settings
 from gateway import routing
 from gateway.snapshot import Snapshot
 from ir.errors import ApiError, Kind
-from ir.request import Request, Thinking
+from ir.request import Image, Message, Request, Thinking
 from tenants.compile import KeyView
 
 
@@ -230,3 +230,33 @@ def test_a_provider_account_serves_its_own_models_alone() -> None:
 def test_no_account_of_the_kind_is_said_in_words() -> None:
     with pytest.raises(ApiError, match="no account serves this model"):
         resolve("base", found=with_upstream(AccountKind.PROVIDER, account(1)))
+
+
+def with_images(count: int) -> Request:
+    return Request("base", (Message("user", (Image("image/png", "AAAA"),) * count),))
+
+
+def test_images_go_only_to_accounts_whose_transport_takes_so_many() -> None:
+    rpc = account(1)
+    cloud = account(2, transport=Transport.CLOUD_AGENTS)
+    text = account(3, kind=AccountKind.TEXT_CHAT, transport=Transport.TEXT_CHAT)
+    found = snapshot(rpc, cloud, text)
+    assert [len(routing.resolve(with_images(count), key(), found).candidates) for count in (0, 1, 5, 6)] == [3, 2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("transport", "count", "code"),
+    [(Transport.CLOUD_AGENTS, 6, "too_many_images"), (Transport.TEXT_CHAT, 1, "unsupported_content_type")],
+)
+def test_images_that_nobody_takes_are_refused_by_name(transport: Transport, count: int, code: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        routing.resolve(with_images(count), key(), snapshot(account(1, transport=transport)))
+    assert (refused.value.kind, refused.value.code) == (Kind.INVALID_REQUEST, code)
+
+
+def test_a_model_may_be_bound_to_a_transport() -> None:
+    accounts = (account(1), account(2, transport=Transport.CLOUD_AGENTS), account(3, transport=Transport.AUTO))
+    bound = structs.replace(
+        snapshot(*accounts), names=Names(models={"c": ModelView("c", "c", upstream=Transport.CLOUD_AGENTS)})
+    )
+    assert [one.id for one in resolve("c", found=bound).candidates] == [2]
