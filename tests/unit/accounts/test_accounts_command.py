@@ -8,6 +8,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
+from pytest_django import Settings
 
 from accounts.compile import AccountState
 from accounts.management.commands import accounts as command
@@ -152,3 +153,20 @@ def test_what_cannot_be_done_is_refused_with_a_sentence_and_leaves_nothing(
         run(*words, typed=typed)
     assert list(Account.objects.values_list("name", flat=True)) == ["alice"]
     assert Group.objects.get().teams.count() == 0
+
+
+def test_a_text_server_and_the_way_to_a_cursor_account(run: Run, settings: Settings) -> None:
+    settings.POOLGATE_UPSTREAM_HOSTS = ["models.internal"]
+    said = run("add-text", "local", "--base-url", "http://models.internal/", "--models", "llama-*,phi")
+    row = Account.objects.get(name="local")
+    assert (row.transport, row.base_url, row.allowed_models) == (
+        "text_chat",
+        "http://models.internal",
+        ["llama-*", "phi"],
+    )
+    assert said.startswith("local  text_chat  ready")
+    run("add", "alice", "--transport", "cloud_agents")
+    run("transport", "auto", "alice")
+    assert Account.objects.get(name="alice").transport == "auto"
+    with pytest.raises(CommandError, match="takes text_chat"):
+        run("transport", "auto", "local")
