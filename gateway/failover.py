@@ -104,6 +104,9 @@ class Turn:
             except ApiError:  # the answer came, but the caller's schema is beyond checking
                 self._note(lease, began)
                 raise
+            except (asyncio.CancelledError, GeneratorExit):  # nobody waits for the answer any more
+                self._note(lease, began, Fault(Reason.CLIENT_GONE, self._stage))
+                raise
             except Fault as failed:
                 fault = await self._suffer(failed, lease, began)
                 move = self._next(fault, lease)
@@ -164,9 +167,13 @@ class Turn:
                     yield ready if emulation is None else await self._settle(emulation, ready)
                 if meter.done:
                     return
-            raise Fault(Reason.CUT, Stage.CONTENT if self._gate.opened else Stage.PREAMBLE)
+            raise Fault(Reason.CUT, self._stage)
         finally:
             await run.close()
+
+    @property
+    def _stage(self) -> Stage:
+        return Stage.CONTENT if self._gate.opened else Stage.PREAMBLE
 
     async def _settle(self, emulation: Emulation, answer: Sequence[Event]) -> Sequence[Event]:
         try:

@@ -104,7 +104,7 @@ def test_the_thinking_twin_of_a_model_thinks(house: House, provider: str) -> Non
 
 @matrix
 def test_an_image(house: House, provider: str, path: str) -> None:
-    answer = turn(house, provider, path, script("sim-image", image=True))
+    answer = turn(house, provider, path, script("sim-image", images=1))
     assert answer.text.startswith("image/png 70 ")
     assert [image["mime_type"] for image in last_run(house)["images"]] == ["image/png"]
 

@@ -25,12 +25,13 @@ TIMEOUT = 30
 
 @dataclass
 class Turn:
-    """What is asked. ``calls`` and ``results`` make a history that ends with the results of those calls."""
+    """What is asked. ``calls`` and ``results`` make a history that ends with the results of those calls; ``images``:
+    how many of them."""
 
     text: str
     system: str = ""
     tools: tuple[str, ...] = ()
-    image: bool = False
+    images: int = 0
     thinking: bool = False
     calls: tuple[tuple[str, str], ...] = ()
     results: tuple[str, ...] = ()
@@ -102,9 +103,9 @@ def read(path: str, status: int, body: dict[str, Any]) -> Answer:
 def _chat(turn: Turn) -> dict[str, Any]:
     messages: list[dict[str, Any]] = [{"role": "system", "content": turn.system}] if turn.system else []
     content: Any = turn.text
-    if turn.image:
+    if turn.images:
         picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
-        content = [{"type": "text", "text": turn.text}, picture]
+        content = [{"type": "text", "text": turn.text}, *[picture] * turn.images]
     messages.append({"role": "user", "content": content})
     if turn.calls:
         calls = [
@@ -123,8 +124,7 @@ def _chat(turn: Turn) -> dict[str, Any]:
 
 def _responses(turn: Turn) -> dict[str, Any]:
     content: list[dict[str, Any]] = [{"type": "input_text", "text": turn.text}]
-    if turn.image:
-        content.append({"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"})
+    content += [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}] * turn.images
     items: list[dict[str, Any]] = [{"role": "user", "content": content}]
     for number, (name, arguments) in enumerate(turn.calls):
         items.append({"type": "function_call", "call_id": f"c{number}", "name": name, "arguments": arguments})
@@ -141,8 +141,8 @@ def _responses(turn: Turn) -> dict[str, Any]:
 
 def _messages(turn: Turn) -> dict[str, Any]:
     content: list[dict[str, Any]] = [{"type": "text", "text": turn.text}]
-    if turn.image:
-        content.append({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}})
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+    content += [picture] * turn.images
     messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
     if turn.calls:
         calls = [
