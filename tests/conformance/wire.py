@@ -18,7 +18,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.shared import ErrorObject
 from pydantic import BaseModel, TypeAdapter
 
-EXTENSIONS = {"reasoning_content", "details"}
+EXTENSIONS = {"reasoning_content", "details", "x_extra"}  # the last is the simulated vendor's, kept on the way through
 UNTYPED = {"store", "status"}  # of a response, of a custom call: OpenAI sends them, its SDK has no field for them
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(anthropic.RawMessageStreamEvent)
