@@ -86,7 +86,8 @@ def test_a_caller_that_only_stops_sending_has_left_as_well(house: House, path: s
 def test_leaving_while_waiting_for_a_slot(house: House, path: str) -> None:
     """Every slot is held by a turn that hangs; the one more waits for a slot and its caller leaves."""
     free = sum(
-        row[0] for row in house.database.execute("SELECT slots FROM accounts_account WHERE kind = 'cursor'").fetchall()
+        row[0]
+        for row in house.database.execute("SELECT slots FROM accounts_account WHERE transport = 'agent_rpc'").fetchall()
     )
     holders = [Wire(house) for _ in range(free)]
     for wire in holders:
