@@ -38,16 +38,18 @@ async def expect_nothing_held(pipe: Pipe, call: Call) -> None:
     assert await pipe.call("HLEN", open_key("one")) == 0
 
 
-async def steps_of_a_whole_turn(ledger: Ledger, stream: bool) -> int:
-    call = Call(ledger, stream=stream)
-    await call.run(0, Call.leave)
-    assert call.upstream.asked == 2
+async def steps_of_a_whole_turn(pipe: Pipe, ledger: Ledger, stream: bool) -> int:
+    for _ in range(2):  # the first one of all has a step more: Redis is sent its scripts
+        await pipe.call("FLUSHDB")
+        call = Call(ledger, stream=stream)
+        await call.run(0, Call.leave)
+        assert call.upstream.asked == 2
     return call.steps
 
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_caller_that_leaves_at_any_step_leaves_nothing_behind(pipe: Pipe, ledger: Ledger, stream: bool) -> None:
-    steps = await steps_of_a_whole_turn(ledger, stream)
+    steps = await steps_of_a_whole_turn(pipe, ledger, stream)
     assert steps > 10
     outcomes = set()
     for at in range(1, steps + 1):
@@ -67,7 +69,7 @@ async def test_a_caller_that_leaves_at_any_step_leaves_nothing_behind(pipe: Pipe
 async def test_a_cancellation_from_outside_at_any_step_is_told_and_passed_on(
     pipe: Pipe, ledger: Ledger, stream: bool
 ) -> None:
-    steps = await steps_of_a_whole_turn(ledger, stream)
+    steps = await steps_of_a_whole_turn(pipe, ledger, stream)
     for at in range(1, steps + 1):
         await pipe.call("FLUSHDB")
         call = Call(ledger, stream=stream)
