@@ -50,7 +50,7 @@ def for_gateway(method: str, path: str) -> bool:
     """Whether the data plane serves this. ``HEAD /`` is a client's reachability probe, ``GET /`` is the panel."""
     if path == "/":
         return method == "HEAD"
-    return path.split("/", 2)[1] in GATEWAY_SEGMENTS or path in GATEWAY_PATHS
+    return path[1:].partition("/")[0] in GATEWAY_SEGMENTS or path in GATEWAY_PATHS
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:

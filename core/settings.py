@@ -90,6 +90,10 @@ class Settings:
         1_500_000, "Largest prompt text. Larger ones were seen to hang upstream and be billed.",
         low=1024, high=16 * MIB, unit="bytes", group="Budgets",
     )  # fmt: skip
+    max_parts: int = _knob(
+        10_000, "Most texts, images, calls and results in one request, history included.", low=100, high=1_000_000,
+        unit="parts", group="Budgets",
+    )  # fmt: skip
     max_attempts: int = _knob(3, "Accounts tried for one request.", low=1, high=5, unit="accounts", group="Failover")
     body_timeout: float = _knob(
         30.0, "Longest wait for the next piece of a request body.", low=1, high=300, unit="s", group="Clocks"

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from core import metrics
 from core.metrics import Rejection
-from gateway import caller, routing, structured
+from gateway import aside, caller, routing, structured
 from gateway.contracts import ErrorReply
 from gateway.exchange import CallerGone, Exchange
 from gateway.registry import Services
@@ -35,13 +35,14 @@ async def serve(exchange: Exchange, role: CountingRole, services: Services) -> N
         snapshot = services.snapshot()
         key = caller.authenticate(exchange.headers, snapshot, services.pepper, time.time())
         body = await exchange.read_body(snapshot.settings.max_body_bytes, snapshot.settings.body_timeout)
-        request = role.decode_count(json.parse(body))
+        request = await aside.work(len(body), role.decode_count, json.parse(body))
         routing.check_name(request.model, key, snapshot)
         request, _ = await structured.admit(request, key.structured_output, snapshot.settings.max_output_schema_bytes)
-        measured = budgets.measure(request)
+        measured = await aside.work(len(body), budgets.measure, request)
         budgets.check(measured, snapshot.settings)
-        images.verify(request.images())
-        await exchange.respond(200, json.dump({"input_tokens": estimate_request(request, measured.tool_bytes)}))
+        await aside.work(len(body), images.verify, request.images())
+        count = await aside.work(len(body), estimate_request, request, measured.tool_bytes)
+        await exchange.respond(200, json.dump({"input_tokens": count}))
     except CallerGone:
         pass
     except ApiError as error:

@@ -20,7 +20,7 @@ from msgspec import structs
 from accounts.leases import Caller
 from core import encryption, metrics
 from core.metrics import Rejection
-from gateway import caller, continuity, routing, structured
+from gateway import aside, caller, continuity, routing, structured
 from gateway.answer import Answer
 from gateway.continuity import Keep
 from gateway.contracts import ResponseMeta, ServerRole
@@ -100,19 +100,21 @@ async def _prepare(
     """Everything that can be refused without asking an upstream, cheapest and most telling first."""
     settings = snapshot.settings
     body = await continuity.recall(role, json.parse(raw), key)
-    request = role.decode_request(body)
+    size = len(raw)
+    request = await aside.work(size, role.decode_request, body)
     record.model, record.stream = routing.served_name(request.model, key, snapshot), request.stream
     if request.dropped_tools and not key.drop_hosted_tools:
         raise _refuse_hosted(request.dropped_tools[0])
     request, check = await structured.admit(request, key.structured_output, settings.max_output_schema_bytes)
-    measured = budgets.measure(request)
+    measured = await aside.work(size, budgets.measure, request)
     _describe(request, measured, record)
     route = routing.resolve(request, key, snapshot)
     request = routing.note_carried(_clamp(request, route, role.OUTPUT_LIMIT), route)
     record.ignored, record.upstream_model = request.ignored, route.upstream_id
     if route.served != request.model:
         exchange.extra.append((b"x-poolgate-model", route.served.encode()))
-    input_tokens = record.input_estimate = tokens.estimate_request(request, measured.tool_bytes)
+    input_tokens = await aside.work(size, tokens.estimate_request, request, measured.tool_bytes)
+    record.input_estimate = input_tokens
     if input_tokens > route.model.context_tokens:
         raise invalid(
             "context_length_exceeded",
@@ -120,7 +122,7 @@ async def _prepare(
             "messages",
         )
     budgets.check(measured, settings)
-    images.verify(request.images())
+    await aside.work(size, images.verify, request.images())
     by_key = settings.expose_thinking if key.expose_thinking is None else key.expose_thinking
     expose = by_key if role.REASONING_BY_KEY else request.thinking.visible
     keep = continuity.keeper(role, body, request, key, settings.conversation_ttl)

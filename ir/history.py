@@ -6,6 +6,7 @@ Each decoder knows where in the caller's body a message stood, so it passes one 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from ir.errors import invalid
 from ir.request import Content, Message, ToolCall, ToolResult
@@ -62,12 +63,14 @@ def merge(messages: Sequence[Message], paths: Sequence[str]) -> tuple[tuple[Mess
     """
     merged: list[Message] = []
     kept: list[str] = []
-    for message, path in zip(messages, paths, strict=True):
-        if merged and merged[-1].role == message.role:
-            merged[-1] = Message(message.role, merged[-1].content + message.content)
-        else:
-            merged.append(message)
-            kept.append(path)
+    start = 0  # of the run of one role; a run is joined once, whatever its length
+    for end in range(1, len(messages) + 1):
+        if end < len(messages) and messages[end].role == messages[start].role:
+            continue
+        run = messages[start:end]
+        merged.append(run[0] if len(run) == 1 else Message(run[0].role, tuple(chain(*(m.content for m in run)))))
+        kept.append(paths[start])
+        start = end
     order: dict[str, int] = {}
     for index, message in enumerate(merged):
         if message.role == "assistant":

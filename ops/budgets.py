@@ -3,7 +3,8 @@
 Counting rules (seed 3, "Budgets"): tool definitions after flattening and after ignorable hosted tools were dropped,
 before ``tool_choice`` filters them; schema bytes are the UTF-8 length of each schema as compact JSON, key order kept,
 names and descriptions not included; images are all images of the request, history included, sizes decoded. A value
-equal to the limit passes.
+equal to the limit passes. Parts are what messages are made of: a body of nothing but tiny ones costs far more work and
+storage than its bytes or tokens tell.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Measured(Struct, frozen=True):
     tool_bytes: int
     image_sizes: tuple[int, ...]
     prompt_bytes: int
+    part_count: int
 
 
 class BudgetError(ApiError):
@@ -41,7 +43,8 @@ def measure(request: Request) -> Measured:
     schema_bytes = sum(len(orjson.dumps(tool.schema)) for tool in request.tools)
     names = sum(_utf8(tool.name) + _utf8(tool.description) for tool in request.tools)
     sizes = tuple(image.size for image in request.images())
-    return Measured(len(request.tools), schema_bytes, schema_bytes + names, sizes, prompt_bytes(request))
+    parts = sum(len(message.content) for message in request.messages)
+    return Measured(len(request.tools), schema_bytes, schema_bytes + names, sizes, prompt_bytes(request), parts)
 
 
 def prompt_bytes(request: Request) -> int:
@@ -62,7 +65,7 @@ def prompt_bytes(request: Request) -> int:
 
 
 def check(measured: Measured, limits: Settings) -> None:
-    """Raises the first ``BudgetError`` in the documented order: tools, schema bytes, images, prompt."""
+    """Raises the first ``BudgetError`` in the documented order: tools, schema bytes, images, prompt, parts."""
     if measured.tool_count > limits.max_tool_definitions:
         raise BudgetError(
             "definitions",
@@ -82,6 +85,8 @@ def check(measured: Measured, limits: Settings) -> None:
         raise BudgetError(
             "prompt bytes", "prompt_too_large", "messages", measured.prompt_bytes, limits.max_prompt_bytes, "messages"
         )
+    if measured.part_count > limits.max_parts:
+        raise BudgetError("parts", "part_count_exceeded", "messages", measured.part_count, limits.max_parts, "messages")
 
 
 def _check_images(sizes: Sequence[int], limits: Settings) -> None:

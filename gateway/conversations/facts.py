@@ -150,4 +150,5 @@ def _fact(seq: int, key: str, item: Item) -> Fact:
 
 
 def _text(value: object) -> str:
-    return value[:128] if isinstance(value, str) else ""
+    """An id as a column holds it; nobody can refer to one that no column holds."""
+    return value[:128] if isinstance(value, str) and "\0" not in value else ""

@@ -65,7 +65,7 @@ def save(turn: NewTurn) -> None:
 def history(team_id: int, turn_id: str) -> list[Item] | None:
     """The items that a turn after ``turn_id`` builds on; None when there is no such turn for this team."""
     with _connection():
-        if not _visible(team_id).filter(pk=turn_id).exists():
+        if not _visible(team_id, turn_id).exists():
             return None
         line = _line_of(team_id, turn_id)
         by_turn: dict[str, list[Fact]] = {turn.pk: [] for turn in line}
@@ -77,7 +77,8 @@ def history(team_id: int, turn_id: str) -> list[Item] | None:
 def items(team_id: int, item_ids: Collection[str]) -> dict[str, Item]:
     """Stored items by their own id; ids that this team does not have are absent."""
     with _connection():
-        wanted = [item_id for item_id in item_ids if item_id]  # most facts have no id of their own: "" is not one
+        # Most facts have no id of their own, so "" is not one.
+        wanted = [item_id for item_id in item_ids if item_id and "\0" not in item_id]
         rows = StoredFact.objects.filter(item_id__in=wanted, turn__in=_visible(team_id))
         return {row.item_id: _fact(row).payload for row in rows}
 
@@ -85,21 +86,21 @@ def items(team_id: int, item_ids: Collection[str]) -> dict[str, Item]:
 def envelope(team_id: int, turn_id: str) -> dict[str, Any] | None:
     """The response object as it was sent."""
     with _connection():
-        row = _visible(team_id).filter(pk=turn_id).first()
+        row = _visible(team_id, turn_id).first()
         return None if row is None else orjson.loads(open_sealed(row.envelope))
 
 
 def input_items(team_id: int, turn_id: str) -> list[Item] | None:
     """What the caller brought to this turn, oldest first."""
     with _connection():
-        row = _visible(team_id).filter(pk=turn_id).first()
+        row = _visible(team_id, turn_id).first()
         return None if row is None else brought_items([_fact(fact) for fact in row.facts.order_by("seq")])
 
 
 def delete(team_id: int, turn_id: str) -> bool:
     """Whether there was such a turn. Its content goes at once, or with the last turn that builds on it."""
     with _connection(), transaction.atomic():
-        found = _visible(team_id).filter(pk=turn_id).update(hidden=True)
+        found = _visible(team_id, turn_id).update(hidden=True)
         _sweep(StoredTurn.objects.filter(hidden=True, team_id=team_id))
         return bool(found)
 
@@ -120,8 +121,12 @@ def _sweep(rows: QuerySet[StoredTurn]) -> int:
         gone += len(leaves)
 
 
-def _visible(team_id: int) -> QuerySet[StoredTurn]:
-    return StoredTurn.objects.filter(team_id=team_id, hidden=False, expires_at__gt=timezone.now())
+def _visible(team_id: int, turn_id: str | None = None) -> QuerySet[StoredTurn]:
+    """What this team can refer to: all of it, or the one turn. No id has a NUL in it, which Postgres would refuse."""
+    turns = StoredTurn.objects.filter(team_id=team_id, hidden=False, expires_at__gt=timezone.now())
+    if turn_id is None:
+        return turns
+    return turns.none() if "\0" in turn_id else turns.filter(pk=turn_id)
 
 
 def _line_of(team_id: int, turn_id: str) -> list[StoredTurn]:

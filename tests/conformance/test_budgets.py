@@ -17,6 +17,7 @@ from tests.plugins.gemini import Google
 
 BODY_LIMIT = 4096
 PROMPT_LIMIT = 1024
+PART_LIMIT = 100
 WORD = "語ß😀"  # three, two and four bytes
 
 GEMINI = "/v1beta/models/sim-echo:generateContent"
@@ -34,7 +35,9 @@ def narrow(shared_google: Google) -> Iterator[Google]:
     """All four endpoints, with limits that a short text reaches."""
     house = shared_google.house
     house.reset()
-    house.set(gemini_native_enabled=True, max_body_bytes=BODY_LIMIT, max_prompt_bytes=PROMPT_LIMIT)
+    house.set(
+        gemini_native_enabled=True, max_body_bytes=BODY_LIMIT, max_prompt_bytes=PROMPT_LIMIT, max_parts=PART_LIMIT
+    )
     yield shared_google
     house.reset()
 
@@ -95,3 +98,25 @@ def test_system_texts_count_as_prompt(narrow: Google, path: str) -> None:
         else:
             body["messages"].insert(0, {"role": "system", "content": filled(PROMPT_LIMIT - 5)})
         assert post(narrow, path, orjson.dumps(body)).status_code == status
+
+
+def pieces_of(path: str, count: int) -> dict[str, Any]:
+    """A request whose one message has ``count`` parts."""
+    if path == GEMINI:
+        return {"contents": [{"role": "user", "parts": [{"text": "x"}] * count}]}
+    if path == "/v1/responses":
+        return {
+            "model": "sim-echo",
+            "input": [{"role": "user", "content": [{"type": "input_text", "text": "x"}] * count}],
+        }
+    content = [{"type": "text", "text": "x"}] * count
+    return {"model": "sim-echo", "max_tokens": 999, "messages": [{"role": "user", "content": content}]}
+
+
+@PATHS
+def test_as_many_parts_as_the_limit_pass_and_one_more_is_refused(narrow: Google, path: str) -> None:
+    passes = post(narrow, path, orjson.dumps(pieces_of(path, PART_LIMIT)))
+    fails = post(narrow, path, orjson.dumps(pieces_of(path, PART_LIMIT + 1)))
+    assert passes.status_code == httpx2.codes.OK, passes.text
+    assert fails.status_code == httpx2.codes.CONTENT_TOO_LARGE
+    assert f"{PART_LIMIT + 1} parts exceed the limit of {PART_LIMIT}" in fails.text

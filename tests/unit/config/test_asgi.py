@@ -22,7 +22,7 @@ def test_the_data_plane_gets_its_paths(method: str, path: str) -> None:
     assert for_gateway(method, path)
 
 
-@pytest.mark.parametrize("path", ["/", "/sign-in", "/requests", "/static/x.css", "/v1x", "/v12/chat", "/api/docs"])
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/requests", "/static/x.css", "/v1x", "/v12/chat", "/api/docs", "*"])
 def test_the_panel_gets_all_others(path: str) -> None:
     assert not for_gateway("GET", path)
 

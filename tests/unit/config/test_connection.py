@@ -12,11 +12,13 @@ from config import connection
 from config.connection import Connection
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+HEADERS: list[tuple[bytes, bytes]] = []
 
 
 async def hello(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
     while (await receive()).get("more_body"):
         pass
+    HEADERS[:] = scope["headers"]
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"hi"})
 
@@ -93,3 +95,37 @@ async def test_an_answer_may_take_longer_than_its_head(impatient: None, streams:
     await asyncio.sleep(0.4)
     streams[1].write(b"a")
     assert (await read_answer(streams)).startswith(b"HTTP/1.1 200")
+
+
+async def test_who_sends_empty_lines_instead_of_a_request_is_not_waited_for(impatient: None, streams: Streams) -> None:
+    streams[1].write(b"GET / HTTP/1.1\r\n\r\n")
+    await read_answer(streams)
+    ended = asyncio.ensure_future(streams[0].read())
+    for _ in range(20):
+        streams[1].write(b"\r\n")
+        await asyncio.sleep(0.05)
+        if ended.done():
+            break
+    assert ended.done()
+    await asyncio.wait([ended])
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nauthorization: Bearer mine\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"
+
+
+async def test_trailers_of_a_body_are_no_headers_of_the_request(streams: Streams) -> None:
+    streams[1].write(CHUNKED + b"authorization: Bearer other\r\nx-new: 1\r\n\r\n")
+    await read_answer(streams)
+    assert HEADERS == [(b"authorization", b"Bearer mine"), (b"transfer-encoding", b"chunked")]
+
+
+async def test_trailers_without_end_are_not_waited_for(streams: Streams) -> None:
+    streams[1].write(CHUNKED + b"x-big: ")
+    ended = asyncio.ensure_future(streams[0].read())
+    for _ in range(20):
+        await asyncio.sleep(0.005)
+        if ended.done():
+            break
+        streams[1].write(b"a" * 10_000)
+    assert ended.done()
+    await asyncio.wait([ended])

@@ -106,3 +106,18 @@ def test_nothing_readable_is_stored(team: Team) -> None:
         for table in (StoredTurn._meta.db_table, StoredFact._meta.db_table):
             cursor.execute(f"SELECT t::text FROM {table} t")
             assert all(SECRET.encode().hex() not in row[0] and SECRET not in row[0] for row in cursor.fetchall())
+
+
+def test_an_id_with_a_nul_in_it_is_unknown_like_any_other(team: Team) -> None:
+    assert store.history(team.pk, "a\0") is None
+    assert store.envelope(team.pk, "a\0") is None
+    assert store.input_items(team.pk, "a\0") is None
+    assert not store.delete(team.pk, "a\0")
+    assert store.items(team.pk, ["msg_\0"]) == {}
+
+
+def test_a_turn_is_kept_whatever_characters_its_callers_ids_hold(team: Team) -> None:
+    call = {"type": "function_call", "id": "fc\0", "call_id": "c\0", "name": "f", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c\0", "output": "\0"}
+    keep(team, "a", brought=[user("q"), call, result])
+    assert store.history(team.pk, "a") == [user("q"), call, result, answer("a")]
