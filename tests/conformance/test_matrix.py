@@ -34,6 +34,8 @@ DEMAND: dict[Protocol, Any] = {
     Protocol.MESSAGES: {"type": "any"},
 }
 CITY = '{"city":"city"}'
+UNHEARD = "-ask-"
+"""A tool that the simulated models do not call of themselves when the reminder names it."""
 RECORDED = ("status", "code", "outcome", "transport")
 
 Expect = Callable[[httpx2.Response, tuple[Any, ...]], None]
@@ -157,6 +159,11 @@ def script(name: str, **more: Any) -> Turn:
     return Turn(f"SCRIPT {name} END", **more)
 
 
+def demanding(protocol: Protocol, turn: Turn) -> Turn:
+    turn.more = {"tool_choice": DEMAND[protocol]} if protocol in DEMAND else {}
+    return turn
+
+
 def test_text(cell: Cell) -> None:
     outcome = expected(cell.upstream, cell.protocol, Case.TEXT)
     whole = cell.ask(Turn("SAYTEXT one two  three END"), outcome)
@@ -184,16 +191,19 @@ def test_calls_and_their_results(cell: Cell, case: Case) -> None:
         assert cell.ask(turn, outcome).text == "\n".join(f"Result: {text}" for text in turn.results)
 
 
-@pytest.mark.parametrize("case", [Case.DEMANDED, Case.MISSING])
-def test_a_demanded_call_comes_or_its_want_is_told(cell: Cell, case: Case) -> None:
-    outcome = expected(cell.upstream, cell.protocol, case)
-    turn = script("sim-text-tool" if case is Case.DEMANDED else "sim-lorem-5", tools=("weather",))
-    turn.more = {"tool_choice": DEMAND[cell.protocol]} if cell.protocol in DEMAND else {}
+def test_a_demanded_call_comes(cell: Cell) -> None:
+    outcome = expected(cell.upstream, cell.protocol, Case.DEMANDED)
+    turn = demanding(cell.protocol, script("sim-text-tool", tools=("weather",)))
     if outcome.status != 200:
         cell.refused(turn, outcome)
         return
     for turn.stream in (False, True):
         assert [name for _, name, _ in cell.ask(turn, outcome).calls] == ["weather"]
+
+
+def test_a_demanded_call_that_never_comes_is_told(cell: Cell) -> None:
+    outcome = expected(cell.upstream, cell.protocol, Case.MISSING)
+    cell.refused(demanding(cell.protocol, script("sim-lorem-5", tools=(UNHEARD,))), outcome)
 
 
 def test_thinking(cell: Cell) -> None:
