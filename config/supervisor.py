@@ -7,6 +7,8 @@ child's log, because whoever started it is looking.
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import time
@@ -20,6 +22,7 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 STEADY_SECONDS = 60.0
 LOG_LIMIT = 20 * 1024 * 1024
+LOG_LOOK_SECONDS = 5.0
 TAIL_LINES = 15
 
 
@@ -87,6 +90,7 @@ class Supervisor:
         self._report = report
         self._on_death = on_death
         self._watched: list[_Watch] = []
+        self._next_look = 0.0
 
     def start(self, child: Managed) -> None:
         child.start()
@@ -107,7 +111,12 @@ class Supervisor:
                 raise ChildFailed(failure(watch.child))
 
     def tick(self, now: float) -> None:
-        """Notices who died and starts again whoever has waited long enough. ``now`` in monotonic seconds."""
+        """Notices who died, starts again whoever has waited long enough, and keeps logs short. ``now`` in monotonic
+        seconds."""
+        if now >= self._next_look:
+            self._next_look = now + LOG_LOOK_SECONDS
+            for watch in self._watched:
+                turn_over(watch.child.log)
         for watch in self._watched:
             process = watch.child.process
             if watch.due is not None:
@@ -147,9 +156,15 @@ def failure(child: Managed) -> str:
 
 
 def turn_over(log: Path) -> None:
-    """Keeps one older file beside a log that has grown large."""
+    """Keeps one older file beside a log that has grown large. Whoever appends to it may go on meanwhile; what comes at
+    that very moment may be lost."""
     if log.exists() and log.stat().st_size > LOG_LIMIT:
-        log.replace(log.with_name(log.name + ".1"))
+        older = log.with_name(log.name + ".1")
+        try:
+            shutil.copyfile(log, older)
+        except OSError:  # a full disk: the room is worth more than the lines
+            older.unlink(missing_ok=True)
+        os.truncate(log, 0)
 
 
 def _ending(code: int) -> str:

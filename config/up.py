@@ -151,7 +151,11 @@ class Installation:
         port = embedded.free_port(preferred)
         hosts = [*environment.find_list("POOLGATE_UPSTREAM_HOSTS"), f"127.0.0.1:{port}"]
         env["POOLGATE_UPSTREAM_HOSTS"] = ",".join(hosts)
-        self._start_child("simulator", ["-m", "simulator", "--host", "127.0.0.1", "--port", str(port)], env)
+        # It plays the other side, which knows none of our secrets.
+        theirs = {
+            name: value for name, value in env.items() if name not in (*environment.SECRETS, *environment.ENGINES)
+        }
+        self._start_child("simulator", ["-m", "simulator", "--host", "127.0.0.1", "--port", str(port)], theirs)
         return f"http://127.0.0.1:{port}"
 
     def _prepare(self, env: Mapping[str, str], simulator_url: str | None) -> dict[str, Any]:

@@ -101,9 +101,30 @@ def test_a_large_log_is_turned_over_once(tmp_path: Path) -> None:
     log = tmp_path / "worker.log"
     log.write_text("small")
     turn_over(log)
-    assert log.exists()
+    assert log.read_text() == "small"
     with log.open("wb") as file:
         file.truncate(LOG_LIMIT + 1)
     turn_over(log)
-    assert not log.exists()
+    assert log.stat().st_size == 0
     assert (tmp_path / "worker.log.1").stat().st_size == LOG_LIMIT + 1
+
+
+def test_a_large_log_that_cannot_be_kept_is_emptied(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    with log.open("wb") as file:
+        file.truncate(LOG_LIMIT + 1)
+    (tmp_path / "worker.log.1").symlink_to("/dev/full")
+    turn_over(log)
+    assert log.stat().st_size == 0
+    assert not (tmp_path / "worker.log.1").exists()
+
+
+def test_a_log_is_kept_short_while_its_child_goes_on_writing(scene: Scene) -> None:
+    child = scene.child(f"import sys, time; print('x' * {LOG_LIMIT + 1}, flush=True); sys.stdin.read(); time.sleep(60)")
+    deadline = time.monotonic() + 10
+    while not child.log.stat().st_size > LOG_LIMIT and time.monotonic() < deadline:
+        time.sleep(0.02)
+    scene.supervisor.tick(time.monotonic())
+    assert child.log.stat().st_size < LOG_LIMIT
+    assert running(child).poll() is None
+    assert child.log.with_name("worker.log.1").stat().st_size > LOG_LIMIT

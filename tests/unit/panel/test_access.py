@@ -100,6 +100,11 @@ def test_a_member_of_two_teams_sees_both_and_has_the_higher_role(red: Team, blue
     assert "req-blue" in page
 
 
+@pytest.mark.parametrize("path", ["/requests/a%00", "/keys/%00", "/static/%00"])
+def test_a_name_with_a_nul_in_it_is_not_found(owner: User, path: str) -> None:
+    assert signed_in(owner).get(path).status_code == 404
+
+
 def test_a_route_without_a_rule_is_not_found_even_for_the_owner(owner: User) -> None:
     routes = ModuleType("routes")
     routes.urlpatterns = [*urlpatterns, path("forgotten", accounts, name="forgotten")]  # type: ignore[attr-defined]
