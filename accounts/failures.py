@@ -119,7 +119,8 @@ CONSEQUENCES: Mapping[Reason, Consequence] = {
     # Ours: another account would meet the same bug.
     Reason.PROTOCOL: _STOP,
     Reason.CLIENT_OUTDATED: _STOP,
-    Reason.INTERNAL: _STOP,
+    # Ours as well, but most often about this one account: its credential cannot be opened, its address is refused.
+    Reason.INTERNAL: Consequence(Next.SWITCH),
 }
 
 

@@ -126,11 +126,14 @@ def unseal(team_id: int, data: bytes) -> bytes:
 async def _ask(query: Callable[..., Any], *args: object) -> Any:
     try:
         return await asyncio.to_thread(query, *args)
-    except DatabaseError:
-        raise unavailable() from None
+    except (DatabaseError, SealError) as error:
+        raise unavailable(error) from None
 
 
-def unavailable() -> ApiError:
+def unavailable(error: DatabaseError | SealError) -> ApiError:
+    """The 503 for stored state that cannot be had: Postgres is away, or a key to what it keeps is not configured."""
+    if isinstance(error, SealError):
+        log.error("stored responses cannot be opened: %s; see manage.py preflight", error)
     return ApiError(
         Kind.NO_CAPACITY, "store_unavailable", "Stored responses cannot be read now.", retry_after=5,
         culprit=Culprit.GATEWAY,

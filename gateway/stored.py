@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 
 from django.db import Error as DatabaseError
 
+from core.encryption import SealError
 from gateway import caller
 from gateway.continuity import unavailable
 from gateway.conversations import store
@@ -34,8 +35,8 @@ async def serve(exchange: Exchange, services: Services) -> None:
     try:
         key = caller.authenticate(exchange.headers, services.snapshot(), services.pepper, time.time())
         await exchange.respond(200, await asyncio.to_thread(_answer, exchange, key))
-    except DatabaseError:
-        await exchange.respond_error(role.encode_error(unavailable(), exchange.request_id))
+    except (DatabaseError, SealError) as error:
+        await exchange.respond_error(role.encode_error(unavailable(error), exchange.request_id))
     except ApiError as error:
         await exchange.respond_error(role.encode_error(error, exchange.request_id))
 

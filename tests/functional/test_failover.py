@@ -283,3 +283,25 @@ def test_a_passing_fault_is_tried_once_more_on_the_same_account(bench: Bench) ->
         assert len(text_of(MESSAGES, answer).split()) == 4
         accounts = bench.house.simulator.accounts()
         assert {name for name, account in accounts.items() if account["contacted"]} == {"alpha"}, cause
+
+
+def test_an_account_whose_credential_cannot_be_opened_is_passed_by_and_not_marked(house: House) -> None:
+    """As after a key was taken out of POOLGATE_ENCRYPTION_KEYS too early."""
+    where = "account_id IN (SELECT id FROM accounts_account WHERE name IN ('sim-alpha', 'sim-beta'))"
+    rows = house.database.execute(f"SELECT id, sealed FROM accounts_credential WHERE {where}").fetchall()
+    # Under another number, for which no process holds a token.
+    change = "UPDATE accounts_credential SET id = id + %s, sealed = %s WHERE id = %s"
+    try:
+        for number, _ in rows:
+            house.database.execute(change, (1000, b"00000000:x", number))
+        house.publish()
+        answers = [ask(house, CHAT, "sim-echo") for _ in range(6)]
+    finally:
+        for number, sealed in rows:
+            house.database.execute(change, (-1000, sealed, number + 1000))
+        house.publish()
+    assert [answer.status_code for answer in answers] == [200] * 6
+    records = [house.record(answer.headers["x-request-id"]) for answer in answers]
+    assert "internal" in {attempt.get("reason") for record in records for attempt in record["attempts"]}
+    states = house.database.execute("SELECT DISTINCT state FROM accounts_account WHERE kind = 'cursor'").fetchall()
+    assert states == [("ready",)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from django.apps import apps
@@ -9,6 +10,8 @@ from django.db.models import Model
 
 from core import command
 from core.encryption import SealedField, SealError, keyring
+
+BATCH = 500
 
 
 class Command(command.Command):
@@ -33,19 +36,24 @@ class Command(command.Command):
 
 
 def reseal_column(model: type[Model], column: str) -> tuple[int, int]:
-    """How many rows were sealed anew, and how many could not be opened. Each row is its own transaction: a rotation
+    """How many rows were sealed anew, and how many could not be opened. Each batch is its own transaction: a rotation
     that was stopped goes on where it was.
     """
     done = failed = 0
-    rows = model._default_manager.all()
-    for pk in list(rows.values_list("pk", flat=True)):
+    rows = model._default_manager.exclude(**{column: None})
+    names = iter(list(rows.values_list("pk", flat=True)))
+    while batch := list(islice(names, BATCH)):
         with transaction.atomic():
-            sealed = rows.select_for_update().filter(pk=pk).values_list(column, flat=True).first()
-            if sealed is None or keyring().is_current(bytes(sealed)):
-                continue
-            try:
-                rows.filter(pk=pk).update(**{column: keyring().reseal(bytes(sealed))})
-                done += 1
-            except SealError:
-                failed += 1
+            changed: list[Model] = []
+            for row in rows.select_for_update().filter(pk__in=batch).only("pk", column):
+                sealed = bytes(getattr(row, column))
+                if keyring().is_current(sealed):
+                    continue
+                try:
+                    setattr(row, column, keyring().reseal(sealed))
+                    changed.append(row)
+                except SealError:
+                    failed += 1
+            model._default_manager.bulk_update(changed, [column])
+            done += len(changed)
     return done, failed

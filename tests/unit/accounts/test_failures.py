@@ -39,9 +39,16 @@ def test_only_the_accounts_own_faults_rest_it_or_change_its_state(reason: Reason
 
 
 @REASONS
-def test_faults_of_the_caller_and_of_ours_never_move_on(reason: Reason) -> None:
-    if CULPRITS[reason] in (Culprit.CALLER, Culprit.GATEWAY):
+def test_faults_of_the_caller_and_of_our_protocol_never_move_on(reason: Reason) -> None:
+    if CULPRITS[reason] in (Culprit.CALLER, Culprit.GATEWAY) and reason is not Reason.INTERNAL:
         assert CONSEQUENCES[reason].next is Next.STOP
+
+
+def test_what_keeps_us_from_using_an_account_moves_on_and_is_not_held_against_it() -> None:
+    consequence = CONSEQUENCES[Reason.INTERNAL]
+    assert (consequence.next, consequence.grain, consequence.rest, consequence.state) == (
+        Next.SWITCH, Grain.NONE, None, None
+    )  # fmt: skip
 
 
 @REASONS

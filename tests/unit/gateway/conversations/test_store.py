@@ -2,16 +2,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
+from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
+from pytest_django import Settings
 
+from core.encryption import open_sealed, seal
+from core.management.commands import rotate_keys
+from gateway import continuity
 from gateway.conversations import store
 from gateway.conversations.facts import Ending
 from gateway.conversations.store import NewTurn
 from gateway.models import StoredFact, StoredTurn
+from ir.errors import ApiError, Kind
 from tenants.models import Team
 
 pytestmark = pytest.mark.django_db
@@ -121,3 +129,26 @@ def test_a_turn_is_kept_whatever_characters_its_callers_ids_hold(team: Team) -> 
     result = {"type": "function_call_output", "call_id": "c\0", "output": "\0"}
     keep(team, "a", brought=[user("q"), call, result])
     assert store.history(team.pk, "a") == [user("q"), call, result, answer("a")]
+
+
+def test_rotation_goes_over_all_that_is_stored_in_batches(
+    team: Team, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rotate_keys, "BATCH", 2)
+    keep(team, "a", brought=[user(str(number)) for number in range(5)])
+    before = store.history(team.pk, "a")
+    new = Fernet.generate_key().decode()
+    settings.POOLGATE_ENCRYPTION_KEYS = [new, *settings.POOLGATE_ENCRYPTION_KEYS]
+    call_command("rotate_keys", stdout=StringIO())
+    settings.POOLGATE_ENCRYPTION_KEYS = [new]
+    assert store.history(team.pk, "a") == before
+    assert store.envelope(team.pk, "a") == {"id": "a", "object": "response"}
+
+
+async def test_stored_state_whose_key_is_gone_is_unavailable_and_not_our_bug(settings: Settings) -> None:
+    settings.POOLGATE_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    sealed = seal("x")
+    settings.POOLGATE_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    with pytest.raises(ApiError) as caught:
+        await continuity._ask(open_sealed, sealed)
+    assert (caught.value.kind, caught.value.code) == (Kind.NO_CAPACITY, "store_unavailable")
