@@ -26,7 +26,7 @@ TURNS: dict[str, dict[str, Any]] = {
     "system": {"text": "SCRIPT sim-system END", "system": "First.\n\nSecond."},
     "markup": {"text": "SCRIPT sim-markup END"},
     "json": {"text": "SCRIPT sim-json END"},
-    "image": {"text": "SCRIPT sim-image END", "image": True},
+    "image": {"text": "SCRIPT sim-image END", "images": 1},
     "call": {"text": "SCRIPT sim-tool END", "tools": TOOLS},
     "text and call": {"text": "SCRIPT sim-text-tool END", "tools": TOOLS},
     "parallel calls": {"text": "SCRIPT sim-tools-3 END", "tools": TOOLS},
