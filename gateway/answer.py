@@ -123,6 +123,7 @@ class Answer:
             await self._keep(json.parse(body))
         if response.usage.source is UsageSource.ESTIMATED:
             self._exchange.extra.append((b"x-poolgate-usage", b"estimated"))
+        self._tell_unsatisfied()
         if not await self._part_with(self._exchange.respond(200, body)):
             self.gone()
 
@@ -190,11 +191,17 @@ class Answer:
     async def _write(self, data: bytes) -> None:
         if not self._exchange.started:
             buffered = [(b"x-poolgate-buffered", b"true")] if self._buffered() else []
+            self._tell_unsatisfied()
             await self._exchange.start(200, [SSE, *NO_BUFFERING, *buffered])
         self._last_write = asyncio.get_running_loop().time()
         self._writing = True
         await self._exchange.write(data)
         self._writing = False
+
+    def _tell_unsatisfied(self) -> None:
+        """Text where a call was demanded; a status that is spent by then leaves it to the record."""
+        if self._record.tool_choice_unsatisfied:
+            self._exchange.extra.append((b"x-poolgate-tool-choice", b"unsatisfied"))
 
     def _note(self, events: Sequence[Event]) -> None:
         record = self._record

@@ -8,6 +8,7 @@ bytes in, events out, or events in, bytes out. An upstream is the part that owns
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -101,11 +102,37 @@ class ClientRole(Protocol):
     def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Fault: ...
 
 
+class UnclosedThinking(StrEnum):
+    """What thinking becomes that the end of the stream breaks off, where the caller is not shown thinking."""
+
+    THINKING = "thinking"
+    TEXT_IF_EMPTY = "text_if_empty"  # when there would be no answer without it
+    TEXT = "text"
+
+
+class Policy(Struct, frozen=True):
+    """A key's switches for calls. ``stop_after_calls``: after a call no text is heard out where the upstream only
+    takes text; None: only where a call is demanded. ``retries``: 0 to 2.
+
+    ``kilo_tool_strict``: an orchestrator that expects a call in answer to everything its user says.
+    ``strict_outcome``: a call that was demanded and never came is an error, not a text.
+    """
+
+    kilo_tool_strict: bool = False
+    stop_after_calls: bool | None = None
+    retries: int = 1
+    strict_outcome: bool = False
+    unclosed_thinking: UnclosedThinking = UnclosedThinking.TEXT_IF_EMPTY
+
+
+DEFAULT_POLICY = Policy()
+
+
 class Target(Struct, frozen=True):
     """Where one attempt goes: an account's way out, and the model as that upstream names it.
 
     ``credential`` is the bearer for this attempt (never logged: it is not part of any repr). ``channel`` is set for
-    provider accounts alone.
+    provider accounts alone. ``policy`` is the caller's.
     """
 
     account_id: int
@@ -118,6 +145,7 @@ class Target(Struct, frozen=True):
     proxy_url: str = ""
     context_tokens: int = 200_000
     channel: ChannelView | None = None
+    policy: Policy = DEFAULT_POLICY
 
     def __repr__(self) -> str:
         return f"Target(account_id={self.account_id}, model={self.model!r})"

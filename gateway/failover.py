@@ -24,13 +24,14 @@ from core import metrics
 from core.redis_pipe import PipeDown, PipeError
 from core.settings import Settings
 from gateway import fallback
-from gateway.contracts import Clocks, Run, Target
+from gateway.contracts import DEFAULT_POLICY, Clocks, Policy, Run, Target
 from gateway.exhausted import explain
 from gateway.gate import Gate
 from gateway.ledger import Entry
 from gateway.registry import Services
 from gateway.routing import Route
 from gateway.structured import Check, Emulation
+from gateway.textbridge.tries import Tries
 from ir.errors import ApiError, Culprit, Fault, Kind, Reason, Stage
 from ir.events import Event
 from ir.limits import Meter
@@ -52,6 +53,7 @@ class Errand(Struct, frozen=True):
     input_tokens: int
     expose_reasoning: bool
     check: Check | None = None
+    policy: Policy = DEFAULT_POLICY
 
 
 class Turn:
@@ -61,6 +63,8 @@ class Turn:
         self, errand: Errand, settings: Settings, entry: Entry, services: Services, caller: Caller, started: float
     ) -> None:
         self._request = _show_thinking(errand.request, errand.expose_reasoning)
+        self._tries = Tries(self._request, errand.policy)
+        self._policy = errand.policy
         self._route = errand.route
         self._expose_reasoning = errand.expose_reasoning
         self._input_tokens = errand.input_tokens
@@ -71,7 +75,7 @@ class Turn:
         self._started = started
         self._run: Run | None = None
         self._emulation = Emulation(errand.check) if errand.check is not None else None
-        self._gate = Gate(errand.request, errand.expose_reasoning)
+        self._gate = Gate(self._request, errand.expose_reasoning)
         self._committed = False
         self._seen: Counter[tuple[int, Reason]] = Counter()
         self._left: set[int] = set()
@@ -91,36 +95,58 @@ class Turn:
         """The answer's events, from the commit point on. Raises ``ApiError`` when nobody could give them."""
         fault: Fault | None = None
         lease: Lease | None = None
-        while True:
-            lease = lease or await self._lease(fault)
-            began = self._begin()
+        try:
+            while True:
+                lease = lease or await self._lease(fault)
+                began = self._begin()
+                try:
+                    async with aclosing(self._attempt(lease)) as batches:
+                        async for batch in batches:
+                            self._committed = True
+                            yield batch
+                    self._note(lease, began)
+                    return
+                except ApiError:  # the answer came, but the caller's schema is beyond checking
+                    self._note(lease, began)
+                    raise
+                except (asyncio.CancelledError, GeneratorExit):  # nobody waits for the answer any more
+                    self._note(lease, began, Fault(Reason.CLIENT_GONE, self._stage))
+                    raise
+                except Fault as failed:
+                    fault = await self._suffer(failed, lease, began)
+                    lease = await self._go_on(fault, lease)
+        except ApiError as error:
+            yield await self._give_up(error)
+
+    async def _go_on(self, fault: Fault, lease: Lease) -> Lease | None:
+        """What the next attempt has: the slot of this one, or None for another account. Raises ``ApiError`` when there
+        is no next attempt."""
+        move = self._next(fault, lease)
+        if move is not Next.SAME and self._may_fall_back(fault, lease.account):
+            self._fallen.add(lease.account.id)
+            return lease
+        if move is Next.STOP:
+            raise explain(fault) from None
+        if move is Next.SWITCH:
+            metrics.count_switch(fault.reason)
+            self._left.add(lease.account.id)
+            return None
+        await asyncio.sleep(PAUSES.get(fault.reason, 0.0) * (1 + random.random()))
+        return lease
+
+    async def _give_up(self, error: ApiError) -> Sequence[Event]:
+        """The text that came in place of a demanded call, where the key takes that. Raises ``error`` otherwise."""
+        outcome = None if self._committed else self._tries.outcome()
+        if outcome is None:
+            raise error
+        if self._emulation is not None:
             try:
-                async with aclosing(self._attempt(lease)) as batches:
-                    async for batch in batches:
-                        self._committed = True
-                        yield batch
-                self._note(lease, began)
-                return
-            except ApiError:  # the answer came, but the caller's schema is beyond checking
-                self._note(lease, began)
-                raise
-            except (asyncio.CancelledError, GeneratorExit):  # nobody waits for the answer any more
-                self._note(lease, began, Fault(Reason.CLIENT_GONE, self._stage))
-                raise
-            except Fault as failed:
-                fault = await self._suffer(failed, lease, began)
-                move = self._next(fault, lease)
-                if move is not Next.SAME and self._may_fall_back(fault, lease.account):
-                    self._fallen.add(lease.account.id)
-                    continue
-                if move is Next.STOP:
-                    raise explain(fault) from None
-                if move is Next.SWITCH:
-                    metrics.count_switch(fault.reason)
-                    self._left.add(lease.account.id)
-                    lease = None
-                else:
-                    await asyncio.sleep(PAUSES.get(fault.reason, 0.0) * (1 + random.random()))
+                outcome = await self._check(self._emulation, outcome)
+            except Fault:
+                raise error from None
+        record = self._entry.record
+        record.tool_choice_unsatisfied, record.reason, record.stage = True, "", ""
+        return outcome
 
     async def _lease(self, fault: Fault | None) -> Lease:
         """A slot on an account not left yet. Without one: the last fault's answer, or 503 with the reason's class."""
@@ -150,7 +176,9 @@ class Turn:
     async def _attempt(self, lease: Lease) -> AsyncGenerator[Sequence[Event], None]:
         """One try on one account. Raises ``Fault``; closes its run on every way out."""
         emulation = self._emulation
-        request = emulation.ask(self._request) if emulation is not None else self._request
+        request = self._tries.request
+        if emulation is not None:
+            request = emulation.ask(request)
         self._gate = Gate(request, self._expose_reasoning, hold=emulation is not None)
         limit = self._request.max_output_tokens or self._route.model.max_output_tokens
         meter = Meter(self._request.stop, limit, self._input_tokens)
@@ -160,11 +188,12 @@ class Turn:
         attempt_id = f"{self._entry.record.request_id}-{len(self._entry.record.attempts)}"
         run = await upstream.open(request, target, self._clocks(), attempt_id)
         self._run = run
+        as_it_is = emulation is None and not self._tries.again
         try:
             async for events in run:
                 ready = self._gate.see(meter.see(events))
                 if ready:
-                    yield ready if emulation is None else await self._settle(emulation, ready)
+                    yield ready if as_it_is else await self._settle(ready)
                 if meter.done:
                     return
             raise Fault(Reason.CUT, self._stage)
@@ -175,7 +204,11 @@ class Turn:
     def _stage(self) -> Stage:
         return Stage.CONTENT if self._gate.opened else Stage.PREAMBLE
 
-    async def _settle(self, emulation: Emulation, answer: Sequence[Event]) -> Sequence[Event]:
+    async def _settle(self, events: Sequence[Event]) -> Sequence[Event]:
+        charged = self._tries.charge(events)
+        return charged if self._emulation is None else await self._check(self._emulation, charged)
+
+    async def _check(self, emulation: Emulation, answer: Sequence[Event]) -> Sequence[Event]:
         try:
             return await emulation.settle(answer)
         finally:
@@ -218,6 +251,7 @@ class Turn:
             proxy_url=account.proxy_url,
             context_tokens=self._route.model.context_tokens,
             channel=account.channel,
+            policy=self._policy,
         )
 
     def _clocks(self) -> Clocks:
@@ -253,11 +287,16 @@ class Turn:
     def _next(self, fault: Fault, lease: Lease) -> Next:
         if self._committed:
             return Next.STOP
+        refused = self._gate.refused or fault.reason is Reason.EMPTY
+        if refused and not self._tries.missed(fault.reason, self._gate.held):
+            return Next.STOP
         consequence = CONSEQUENCES[fault.reason]
         move = consequence.next
         if move is Next.SAME:
             again = self._times(fault.reason, lease if consequence.then is Next.SWITCH else None) > 1
             move = consequence.then if again else Next.SAME
+        if fault.reason is Reason.EMPTY and len(self._left) + 1 >= len(self._route.candidates):
+            return Next.SAME  # there is no other to ask
         if move is Next.SWITCH and not self._may_switch(fault.reason, consequence.switches):
             return Next.STOP
         return move

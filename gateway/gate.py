@@ -8,6 +8,7 @@ only at the end. An upstream that ends the turn with nothing to show never opens
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 from ir.errors import Fault, Reason, Stage
 from ir.events import Event, Finish, PartDelta, PartKind, PartStart, Unified
@@ -15,17 +16,18 @@ from ir.request import Request
 
 
 class Gate:
-    """For one attempt. ``see`` gives the events that may go out now; ``opened`` is the commit point.
+    """For one attempt. ``see`` gives the events that may go out now; ``opened`` is the commit point,
+    ``refused`` that this was the whole answer and is none; ``held`` is then all of it.
 
     ``hold``: the answer is wanted whole, also where the caller is streamed to.
     """
 
     def __init__(self, request: Request, expose_reasoning: bool, hold: bool = False) -> None:
-        self.opened = False
+        self.opened = self.refused = False
+        self.held: list[Event] = []
         self._whole = hold or not request.stream
         self._demands_call = request.tool_choice.demands_call
         self._expose_reasoning = expose_reasoning
-        self._held: list[Event] = []
         self._kind = PartKind.TEXT
         self._visible = False
         self._called = False
@@ -34,7 +36,7 @@ class Gate:
         """Raises ``Fault`` EMPTY or MISSING_TOOL_CALL at a ``Finish`` that nothing worth sending came before."""
         if self.opened:
             return events
-        self._held.extend(events)
+        self.held.extend(events)
         ended = False
         for event in events:
             match event:
@@ -49,7 +51,7 @@ class Gate:
                 case _:
                     pass
         self.opened = ended or (not self._whole and self._shows)
-        return self._held if self.opened else ()
+        return self.held if self.opened else ()
 
     @property
     def _shows(self) -> bool:
@@ -58,6 +60,10 @@ class Gate:
     def _judge(self, finish: Finish) -> None:
         unified = finish.reason.unified
         if unified is Unified.STOP and not (self._called or self._visible):
-            raise Fault(Reason.EMPTY, Stage.END)
+            self._refuse(Reason.EMPTY)
         if self._demands_call and not self._called and unified in (Unified.STOP, Unified.STOP_SEQUENCE):
-            raise Fault(Reason.MISSING_TOOL_CALL, Stage.END)
+            self._refuse(Reason.MISSING_TOOL_CALL)
+
+    def _refuse(self, reason: Reason) -> NoReturn:
+        self.refused = True
+        raise Fault(reason, Stage.END)

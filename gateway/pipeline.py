@@ -23,7 +23,7 @@ from core.metrics import Rejection
 from gateway import aside, caller, continuity, routing, structured
 from gateway.answer import Answer
 from gateway.continuity import Keep
-from gateway.contracts import ResponseMeta, ServerRole
+from gateway.contracts import Policy, ResponseMeta, ServerRole
 from gateway.exchange import CallerGone, Exchange
 from gateway.failover import Errand, Turn
 from gateway.registry import Services
@@ -35,7 +35,7 @@ from ir.errors import ApiError, Culprit, Kind, invalid
 from ir.request import Message, Request
 from ops import budgets
 from ops.record import Record
-from tenants.compile import KeyView
+from tenants.compile import KeyView, ToolChoiceOutcome
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +126,15 @@ async def _prepare(
     by_key = settings.expose_thinking if key.expose_thinking is None else key.expose_thinking
     expose = by_key if role.REASONING_BY_KEY else request.thinking.visible
     keep = continuity.keeper(role, body, request, key, settings.conversation_ttl)
-    return Errand(request, route, input_tokens, expose, check), keep
+    return Errand(request, route, input_tokens, expose, check, _policy(key)), keep
+
+
+def _policy(key: KeyView) -> Policy:
+    return Policy(
+        kilo_tool_strict=key.kilo_tool_strict,
+        stop_after_calls=key.stop_after_calls,
+        strict_outcome=key.tool_choice_outcome is ToolChoiceOutcome.STRICT,
+    )
 
 
 def _refuse_hosted(path: str) -> ApiError:

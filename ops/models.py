@@ -56,6 +56,7 @@ class RequestRecord(models.Model):
     image_bytes = models.PositiveBigIntegerField(default=0)
     prompt_bytes = models.PositiveBigIntegerField(default=0)
     tool_choice = models.CharField(max_length=16, blank=True)
+    tool_choice_unsatisfied = models.BooleanField(default=False)
     tool_call_count = models.PositiveIntegerField(default=0)
     summary = models.CharField(max_length=500, blank=True)
     ignored = models.JSONField(default=list)

@@ -89,6 +89,7 @@ class Record(Struct, omit_defaults=True, kw_only=True):
     image_bytes: int = 0
     prompt_bytes: int = 0
     tool_choice: str = ""
+    tool_choice_unsatisfied: bool = False  # answered with text where a call was demanded
     tool_call_count: int = 0
     summary: str = ""  # roles and part types with counts, nothing else
     ignored: tuple[str, ...] = ()

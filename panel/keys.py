@@ -16,17 +16,23 @@ from accounts.models import CatalogueModel
 from accounts.naming import compile_names
 from core.invalid import InvalidValue
 from panel.access import PanelRequest, actor_of
-from tenants.compile import StructuredOutput
+from tenants.compile import StructuredOutput, ToolChoiceOutcome
 from tenants.models import ApiKey, Team
 from tenants.verbs import POLICIES, edit_key, issue_key, revoke_key
 
 _TEXT = {"class": "form-control"}
 _CHOICE = {"class": "form-select"}
+_SWITCH = {"class": "form-check-input", "role": "switch"}
 _MINUTES = "%Y-%m-%dT%H:%M"
 _ANSWERS = {
     StructuredOutput.REFUSE: "Refuse the request",
     StructuredOutput.EMULATE: "Ask in the prompt, check the answer, try once more",
 }
+_MISSES = {
+    ToolChoiceOutcome.STRICT: "Answer with an error",
+    ToolChoiceOutcome.LENIENT: "Answer with the text that came instead",
+}
+_STOPS = {"": "Where a call is demanded", "yes": "Always", "no": "Never"}
 _THINKING = {"": "As the setting says", "yes": "Show it", "no": "Hide it"}
 
 
@@ -56,6 +62,26 @@ class KeyForm(forms.Form):
     structured_output = forms.ChoiceField(
         label="Answers by a JSON schema", choices=list(_ANSWERS.items()), widget=forms.Select(_CHOICE)
     )
+    tool_choice_outcome = forms.ChoiceField(
+        label="When a demanded call does not come",
+        choices=list(_MISSES.items()),
+        help_text="After the model was asked once more.",
+        widget=forms.Select(_CHOICE),
+    )
+    kilo_tool_strict = forms.BooleanField(
+        required=False,
+        label="Demand a call in answer to the user",
+        help_text="For orchestrators such as Kilo that expect one each time. Never after a tool result.",
+        widget=forms.CheckboxInput(_SWITCH),
+    )
+    stop_after_calls = forms.TypedChoiceField(
+        required=False,
+        label="Over text, end the turn with its calls",
+        choices=list(_STOPS.items()),
+        coerce=lambda word: word == "yes",
+        empty_value=None,
+        widget=forms.Select(_CHOICE),
+    )
     expose_thinking = forms.TypedChoiceField(
         required=False,
         label="Thinking on Chat",
@@ -68,7 +94,7 @@ class KeyForm(forms.Form):
         required=False,
         label="Leave out tools that run at the vendor",
         help_text="Off: a request that declares one is refused.",
-        widget=forms.CheckboxInput({"class": "form-check-input", "role": "switch"}),
+        widget=forms.CheckboxInput(_SWITCH),
     )
     max_concurrency = forms.IntegerField(
         min_value=0,
@@ -169,5 +195,6 @@ def _find(public_id: str) -> ApiKey:
 def _values(row: ApiKey) -> dict[str, Any]:
     """A row as the form shows it."""
     values = {name: getattr(row, name) for name in ("name", *POLICIES)}
-    shown = "" if row.expose_thinking is None else "yes" if row.expose_thinking else "no"
-    return values | {"allowed_models": "\n".join(row.allowed_models), "expose_thinking": shown}
+    for name in ("expose_thinking", "stop_after_calls"):
+        values[name] = {None: "", True: "yes", False: "no"}[values[name]]
+    return values | {"allowed_models": "\n".join(row.allowed_models)}

@@ -102,6 +102,11 @@ def _describe(line: queries.Line, is_owner: bool) -> list[tuple[str, list[tuple[
     return [("Request", request), ("Result", result), *_measures(record)]
 
 
+def _tool_choice(record: RequestRecord) -> str:
+    unsatisfied = ", answered without the call" if record.tool_choice_unsatisfied else ""
+    return f"{words(record.tool_choice) or UNKNOWN}{unsatisfied}"
+
+
 def _measures(record: RequestRecord) -> list[tuple[str, list[tuple[str, str]]]]:
     measured = [
         ("First token", milliseconds(record.first_token_ms)),
@@ -123,7 +128,7 @@ def _measures(record: RequestRecord) -> list[tuple[str, list[tuple[str, str]]]]:
         ("Messages", count(record.message_count)),
         ("Tools", f"{count(record.tool_count)}, schemas {size(record.schema_bytes)}"),
         ("Images", f"{count(record.image_count)}, {size(record.image_bytes)}"),
-        ("Tool choice", words(record.tool_choice) or UNKNOWN),
+        ("Tool choice", _tool_choice(record)),
         ("Tool calls", count(record.tool_call_count)),
         ("Shape", record.summary or UNKNOWN),
     ]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
@@ -20,6 +20,8 @@ _PATTERN = re.compile(r"[A-Za-z0-9*?\[][A-Za-z0-9._:/*?\[\]@!-]{0,159}")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,159}")
 MOST_PATTERNS = 200
 
+W = TypeVar("W", bound=StrEnum)
+
 
 class StructuredOutput(StrEnum):
     """What a key gets when it asks for JSON by a schema and no upstream enforces one."""
@@ -28,12 +30,21 @@ class StructuredOutput(StrEnum):
     EMULATE = "emulate"  # asked for in the prompt, checked, tried once more
 
 
+class ToolChoiceOutcome(StrEnum):
+    """What a caller gets when a call that was demanded has not come at the second try either."""
+
+    STRICT = "strict"  # 502 upstream_missing_tool_call
+    LENIENT = "lenient"  # the text that came instead, marked by a header
+
+
 class KeyView(Struct, frozen=True):
     """What the data plane knows of an API key. ``digest`` is the HMAC of the whole key; ``expires_at`` Unix seconds.
 
     ``models`` empty means every model; ``groups`` are the account groups that the key's team may use.
     ``fallback_model`` serves names that stand for nothing. ``expose_thinking`` None: as the setting says.
     ``drop_hosted_tools``: beside a portable tool they are left out, else refused. ``max_concurrency`` 0: no cap.
+    ``kilo_tool_strict``: what the user says demands a call. ``stop_after_calls``: over text, the turn ends with its
+    calls; None: where a call is demanded.
     """
 
     row_id: int
@@ -49,6 +60,9 @@ class KeyView(Struct, frozen=True):
     expose_thinking: bool | None = None
     drop_hosted_tools: bool = True
     structured_output: StructuredOutput = StructuredOutput.REFUSE
+    kilo_tool_strict: bool = False
+    stop_after_calls: bool | None = None
+    tool_choice_outcome: ToolChoiceOutcome = ToolChoiceOutcome.STRICT
     max_concurrency: int = 0
     store_responses: bool = True
 
@@ -82,7 +96,10 @@ def compile_key(row: ApiKey, groups_of: Mapping[int, frozenset[int]]) -> KeyView
         expose_thinking=row.expose_thinking,
         fallback_model=_fallback(row.fallback_model, models),
         drop_hosted_tools=row.drop_hosted_tools,
-        structured_output=_structured_output(row.structured_output),
+        structured_output=_word(StructuredOutput, "structured_output", row.structured_output),
+        kilo_tool_strict=row.kilo_tool_strict,
+        stop_after_calls=row.stop_after_calls,
+        tool_choice_outcome=_word(ToolChoiceOutcome, "tool_choice_outcome", row.tool_choice_outcome),
         max_concurrency=row.max_concurrency,
         store_responses=row.team.store_responses,
     )
@@ -105,8 +122,8 @@ def _fallback(name: str, models: tuple[str, ...]) -> str:
     return name
 
 
-def _structured_output(value: str) -> StructuredOutput:
+def _word(words: type[W], field: str, value: str) -> W:
     try:
-        return StructuredOutput(value)
+        return words(value)
     except ValueError:
-        raise InvalidValue("structured_output", f"must be one of {', '.join(StructuredOutput)}.") from None
+        raise InvalidValue(field, f"must be one of {', '.join(words)}.") from None

@@ -8,7 +8,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
-from tenants.compile import StructuredOutput
+from tenants.compile import StructuredOutput, ToolChoiceOutcome
 
 
 class Team(models.Model):
@@ -70,7 +70,8 @@ class ApiKey(models.Model):
 
     AUDITED: ClassVar[tuple[str, ...]] = (
         "team_id", "name", "public_id", "last_four", "env", "expires_at", "revoked_at", "expose_thinking",
-        "drop_hosted_tools", "structured_output", "allowed_models", "fallback_model", "max_concurrency",
+        "drop_hosted_tools", "structured_output", "kilo_tool_strict", "stop_after_calls", "tool_choice_outcome",
+        "allowed_models", "fallback_model", "max_concurrency",
     )  # fmt: skip
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="keys")
@@ -91,6 +92,13 @@ class ApiKey(models.Model):
         max_length=8,
         choices=[(way.value, way.value) for way in StructuredOutput],
         default=StructuredOutput.REFUSE.value,
+    )
+    kilo_tool_strict = models.BooleanField(default=False)
+    stop_after_calls = models.BooleanField(null=True, blank=True, default=None)
+    tool_choice_outcome = models.CharField(
+        max_length=8,
+        choices=[(way.value, way.value) for way in ToolChoiceOutcome],
+        default=ToolChoiceOutcome.STRICT.value,
     )
     allowed_models = models.JSONField(default=list, blank=True)
     fallback_model = models.CharField(max_length=160, blank=True)

@@ -25,8 +25,8 @@ from tenants.models import ApiKey, Profile, Team
 
 OWNER = "admin"
 POLICIES = (
-    "expires_at", "expose_thinking", "drop_hosted_tools", "structured_output", "allowed_models", "fallback_model",
-    "max_concurrency",
+    "expires_at", "expose_thinking", "drop_hosted_tools", "structured_output", "tool_choice_outcome",
+    "kilo_tool_strict", "stop_after_calls", "allowed_models", "fallback_model", "max_concurrency",
 )  # fmt: skip
 _PASSWORD_BYTES = 15  # 20 characters
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 
+from gateway.contracts import DEFAULT_POLICY, Policy, UnclosedThinking
 from gateway.textbridge import plan
 from gateway.textbridge.parser import Parser
-from gateway.textbridge.plan import DEFAULT, Policy, UnclosedThinking
 from gateway.textbridge.sink import Note
 from gateway.textbridge.tape import SPACE
 from ir.events import Event, Finish, FinishReason, PartDelta, PartEnd, PartKind, PartStart, ResponseStart, Unified
@@ -33,7 +33,7 @@ class Bridge:
         self,
         request: Request,
         trigger: str,
-        policy: Policy = DEFAULT,
+        policy: Policy = DEFAULT_POLICY,
         *,
         thinking: bool = False,
         exposed: bool = False,

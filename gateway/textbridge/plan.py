@@ -2,36 +2,10 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from msgspec import Struct, structs
 
+from gateway.contracts import Policy
 from ir.request import Request, Tool, ToolCall, ToolChoice, ToolMode, ToolResult
-
-
-class UnclosedThinking(StrEnum):
-    """What thinking becomes that the end of the stream breaks off, where the caller is not shown thinking."""
-
-    THINKING = "thinking"
-    TEXT_IF_EMPTY = "text_if_empty"  # when there would be no answer without it
-    TEXT = "text"
-
-
-class Policy(Struct, frozen=True):
-    """A key's switches. ``stop_after_calls`` None: only where a call is demanded. ``retries``: 0 to 2.
-
-    ``kilo_tool_strict``: an orchestrator that expects a call in answer to everything its user says.
-    ``strict_outcome``: a call that was demanded and never came is an error, not a text.
-    """
-
-    kilo_tool_strict: bool = False
-    stop_after_calls: bool | None = None
-    retries: int = 1
-    strict_outcome: bool = False
-    unclosed_thinking: UnclosedThinking = UnclosedThinking.TEXT_IF_EMPTY
-
-
-DEFAULT = Policy()
 
 
 class Plan(Struct, frozen=True):

@@ -15,8 +15,9 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from gateway.contracts import DEFAULT_POLICY, Policy
 from gateway.textbridge import plan, wording
-from gateway.textbridge.plan import DEFAULT, Plan, Policy
+from gateway.textbridge.plan import Plan
 from gateway.textbridge.quoting import Quoter, attribute, quote_trigger
 from gateway.wire import json
 from ir.errors import invalid
@@ -65,7 +66,7 @@ def is_free(request: Request, trigger: str) -> bool:
 def render(
     request: Request,
     trigger: str,
-    policy: Policy = DEFAULT,
+    policy: Policy = DEFAULT_POLICY,
     *,
     thinking: bool = False,
     inject: str = "",

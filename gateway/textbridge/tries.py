@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from gateway.contracts import DEFAULT_POLICY, Policy
 from gateway.textbridge import plan, wording
-from gateway.textbridge.plan import DEFAULT, Policy
 from ir.errors import Reason
 from ir.events import Event, Finish, PartDelta, PartKind, PartStart
 from ir.history import merge
@@ -22,37 +22,38 @@ from ir.usage import Usage, UsageSource
 
 
 class Tries:
-    """For one turn. ``request`` is what the next attempt asks for."""
+    """For one turn. ``request`` is what the next attempt asks for; ``again`` tells that one was refused before it."""
 
-    def __init__(self, request: Request, policy: Policy = DEFAULT) -> None:
+    def __init__(self, request: Request, policy: Policy = DEFAULT_POLICY) -> None:
         self.request = plan.demand(request, policy)
-        self._plan = plan.make(self.request, policy)
+        self.again = False
+        self._policy = policy
         self._retries = policy.retries
-        self._strict = policy.strict_outcome
         self._reminded = False
         self._miss: Sequence[Event] = ()
         self._spent = Usage()
 
     def missed(self, reason: Reason, events: Sequence[Event]) -> bool:
         """``events``: the whole answer that the gate refused, its ``Finish`` last. True: ask once more."""
-        spent = self._spent
+        spent, made = self._spent, plan.make(self.request, self._policy)
+        self.again = True
         self._spend(events)
         if reason is Reason.MISSING_TOOL_CALL:
             self._miss = self._charge(events, spent)
             if self._retries:
                 self._retries -= 1
-                self._remind(events, wording.reminder(sorted(self._plan.counted)))
+                self._remind(events, wording.reminder(sorted(made.counted)))
                 return True
         elif reason is Reason.EMPTY and not self._reminded:
             self._reminded = True
-            if self._plan.listens and not self._plan.offered:
+            if made.listens and not made.offered:
                 self._remind(events, wording.ANSWER_IN_TEXT)
             return True
         return False
 
     def outcome(self) -> Sequence[Event] | None:
         """The answer without the demanded call, where the caller takes that; usage of all attempts included."""
-        return self._miss if self._miss and not self._strict else None
+        return self._miss if self._miss and not self._policy.strict_outcome else None
 
     def charge(self, events: Sequence[Event]) -> Sequence[Event]:
         """Events of the attempt that serves, with what the earlier ones cost."""

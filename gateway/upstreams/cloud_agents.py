@@ -72,7 +72,8 @@ class CloudAgents:
         api = CloudApi(self._door, target, clocks.connect)
         model = choose(await self._models.offers(target.account_id, api.models), target.model, target.parameters)
         aloud = target.parameters.get("thinking") == "true" and (model is None or "thinking" not in model.parameters)
-        speech = Speech(request, thinking=aloud, most_images=IMAGES[Transport.CLOUD_AGENTS])
+        most = IMAGES[Transport.CLOUD_AGENTS]
+        speech = Speech(request, target.policy, thinking=aloud, most_images=most)
         agent = f"bc-{uuid4()}"
         body = encode_create(agent, speech.told.flat(), speech.told.images, model)
         self.leftovers.note(agent, target.account_id, clocks.total + LATER)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
+from gateway.contracts import DEFAULT_POLICY, Policy
 from gateway.textbridge.assembler import Bridge
 from gateway.textbridge.prompt import is_free, render
 from ir.events import Event, Finish, FinishReason, PartKind
@@ -19,12 +20,14 @@ class Speech:
     """For one attempt. ``thinking``: the model has to be asked in words to think; ``most_images``: how many images the
     upstream takes beside the text. Once ``done``, the upstream need not be heard out."""
 
-    def __init__(self, request: Request, *, thinking: bool = False, most_images: int = 0) -> None:
+    def __init__(
+        self, request: Request, policy: Policy = DEFAULT_POLICY, *, thinking: bool = False, most_images: int = 0
+    ) -> None:
         trigger = _draw()
         while not is_free(request, trigger):
             trigger = _draw()
-        self.told = render(request, trigger, thinking=thinking, most_images=most_images)
-        self._bridge = Bridge(request, trigger, thinking=thinking, exposed=request.thinking.visible)
+        self.told = render(request, trigger, policy, thinking=thinking, most_images=most_images)
+        self._bridge = Bridge(request, trigger, policy, thinking=thinking, exposed=request.thinking.visible)
 
     @property
     def done(self) -> bool:

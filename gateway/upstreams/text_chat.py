@@ -37,7 +37,7 @@ class TextChat:
         parts = urlsplit(target.base_url)
         if is_cursor_host(parts.hostname or ""):
             raise Fault(Reason.INTERNAL, Stage.CONNECT, upstream_code="address_refused")
-        speech = Speech(request, thinking=target.parameters.get("thinking") == "true")
+        speech = Speech(request, target.policy, thinking=target.parameters.get("thinking") == "true")
         told = speech.told
         body = encode_request(
             target.model, told.system, [(line.role, line.text) for line in told.lines], secrets.token_hex(8)

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from gateway.contracts import Policy, UnclosedThinking
 from gateway.textbridge.assembler import Bridge
-from gateway.textbridge.plan import Policy, UnclosedThinking
 from gateway.textbridge.prompt import NO_OUTPUT, Line, render
 from gateway.textbridge.quoting import Quoter
 from ir.events import Event, PartKind, Unified

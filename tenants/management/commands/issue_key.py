@@ -8,8 +8,9 @@ from django.db import transaction
 
 from core import command
 from core.audit import COMMAND_LINE
-from tenants.compile import StructuredOutput
+from tenants.compile import StructuredOutput, ToolChoiceOutcome
 from tenants.keys import ENVS
+from tenants.management.commands.keys import SWITCHES
 from tenants.models import Team
 from tenants.verbs import create_team, issue_key
 
@@ -29,6 +30,21 @@ class Command(command.Command):
             choices=list(StructuredOutput),
             help="what requests for JSON by a schema get (refuse); emulate: asked for in the prompt, checked",
         )
+        parser.add_argument(
+            "--tool-choice-outcome",
+            default="strict",
+            choices=list(ToolChoiceOutcome),
+            help="when a demanded call does not come: an error (strict), or the text that came instead",
+        )
+        parser.add_argument(
+            "--kilo-tool-strict", action="store_true", help="what the user says demands a call, also on auto"
+        )
+        parser.add_argument(
+            "--stop-after-calls",
+            default="default",
+            choices=list(SWITCHES),
+            help="over text: whether a turn ends with its calls (default: where a call is demanded)",
+        )
         parser.add_argument("--create-team", action="store_true", help="make the team when there is none of that name")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -43,6 +59,9 @@ class Command(command.Command):
                     allowed_models=[name.strip() for name in options["models"].split(",") if name.strip()],
                     fallback_model=options["fallback_model"],
                     structured_output=options["structured_output"],
+                    tool_choice_outcome=options["tool_choice_outcome"],
+                    kilo_tool_strict=options["kilo_tool_strict"],
+                    stop_after_calls=SWITCHES[options["stop_after_calls"]],
                 )
         except ValueError as error:
             raise CommandError(str(error)) from None

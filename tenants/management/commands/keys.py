@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from core import command
 from core.audit import COMMAND_LINE
-from tenants.compile import StructuredOutput
+from tenants.compile import StructuredOutput, ToolChoiceOutcome
 from tenants.models import ApiKey
 from tenants.verbs import edit_key, revoke_key
 
@@ -29,6 +29,9 @@ class Command(command.Command):
         edit.add_argument("--structured-output", choices=list(StructuredOutput), help="for JSON by a schema")
         edit.add_argument("--expose-thinking", choices=list(SWITCHES), help="default: as the setting says")
         edit.add_argument("--drop-hosted-tools", choices=["yes", "no"], help="no: such requests are refused")
+        edit.add_argument("--tool-choice-outcome", choices=list(ToolChoiceOutcome), help="when no demanded call came")
+        edit.add_argument("--kilo-tool-strict", choices=["yes", "no"], help="yes: what the user says demands a call")
+        edit.add_argument("--stop-after-calls", choices=list(SWITCHES), help="default: where a call is demanded")
         edit.add_argument("--max-concurrency", type=int, help="requests at once; 0: no cap of its own")
         revoke = actions.add_parser("revoke", help="end a key for good")
         revoke.add_argument("id", help="the eight characters behind pg_live_")
@@ -57,11 +60,11 @@ def find_key(public_id: str) -> ApiKey:
 
 def read_changes(options: dict[str, Any]) -> dict[str, Any]:
     """The policies that were named on the command line."""
-    plain = ("name", "fallback_model", "structured_output", "max_concurrency")
+    plain = ("name", "fallback_model", "structured_output", "tool_choice_outcome", "max_concurrency")
     changes = {name: options[name] for name in plain if options[name] is not None}
     if options["models"] is not None:
         changes["allowed_models"] = [name.strip() for name in options["models"].split(",") if name.strip()]
-    for name in ("expose_thinking", "drop_hosted_tools"):
+    for name in ("expose_thinking", "drop_hosted_tools", "kilo_tool_strict", "stop_after_calls"):
         if options[name] is not None:
             changes[name] = SWITCHES[options[name]]
     return changes
@@ -74,6 +77,10 @@ def describe(row: ApiKey) -> str:
     notes += [f"fallback {row.fallback_model}"] if row.fallback_model else []
     notes += ["emulates schemas"] if row.structured_output == StructuredOutput.EMULATE else []
     notes += ["refuses hosted tools"] if not row.drop_hosted_tools else []
+    notes += ["text for a missing call"] if row.tool_choice_outcome == ToolChoiceOutcome.LENIENT else []
+    notes += ["demands calls"] if row.kilo_tool_strict else []
+    if row.stop_after_calls is not None:
+        notes.append("stops after calls" if row.stop_after_calls else "goes on after calls")
     if row.expose_thinking is not None:
         notes.append("shows thinking" if row.expose_thinking else "hides thinking")
     notes += [f"{row.max_concurrency} at once"] if row.max_concurrency else []

@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.verbs import define_model
 from core.models import AuditEntry
 from tenants import keys
-from tenants.compile import StructuredOutput, compile_key
+from tenants.compile import StructuredOutput, ToolChoiceOutcome, compile_key
 from tenants.models import ApiKey, Team
 from tenants.verbs import issue_key, revoke_key
 from tests.unit.panel.conftest import signed_in
@@ -22,6 +22,9 @@ FILLED = {
     "allowed_models": "claude-*, gpt-5.2\nsim-*",
     "fallback_model": "",
     "structured_output": "emulate",
+    "tool_choice_outcome": "lenient",
+    "stop_after_calls": "no",
+    "kilo_tool_strict": "on",
     "expose_thinking": "no",
     "max_concurrency": "2",
 }
@@ -47,6 +50,8 @@ def test_a_new_key_is_shown_once_and_works(client: Client, red: Team) -> None:
     view = compile_key(ApiKey.objects.get(public_id=parsed.public_id), {})
     assert (view.name, view.team, view.models) == ("laptop", "red", ("claude-*", "gpt-5.2", "sim-*"))
     assert (view.structured_output, view.expose_thinking) == (StructuredOutput.EMULATE, False)
+    assert (view.kilo_tool_strict, view.stop_after_calls) == (True, False)
+    assert view.tool_choice_outcome is ToolChoiceOutcome.LENIENT
     assert (view.drop_hosted_tools, view.max_concurrency, view.expires_at) == (True, 2, None)
     for address in ("/keys", f"/keys/{parsed.public_id}"):
         shown = client.get(address).text
@@ -67,6 +72,7 @@ def test_a_new_key_is_shown_once_and_works(client: Client, red: Team) -> None:
         ("max_concurrency", "-1", "greater than or equal to 0"),
         ("expires_at", "2001-01-01T00:00", "must be in the future."),
         ("structured_output", "pray", "Select a valid choice."),
+        ("tool_choice_outcome", "pray", "Select a valid choice."),
     ],
 )
 def test_a_refused_value_is_marked_beside_its_field(
@@ -82,13 +88,16 @@ def test_a_refused_value_is_marked_beside_its_field(
 
 
 def test_the_form_untouched_changes_nothing_and_an_edit_is_audited(client: Client, red: Team) -> None:
-    row, _ = issue_key(red, "laptop", expose_thinking=True, allowed_models=["a", "b"], expires_at=_soon())
+    row, _ = issue_key(
+        red, "laptop", expose_thinking=True, stop_after_calls=True, allowed_models=["a", "b"], expires_at=_soon()
+    )
     page = client.get(f"/keys/{row.public_id}").text
     assert "a\nb" in page
     assert '<option value="yes" selected>' in page
     same = {
         "name": "laptop", "expires_at": f"{row.expires_at:%Y-%m-%dT%H:%M}", "allowed_models": "a\nb",
         "structured_output": "refuse", "expose_thinking": "yes", "drop_hosted_tools": "on", "max_concurrency": "0",
+        "tool_choice_outcome": "strict", "stop_after_calls": "yes",
     }  # fmt: skip
     client.post(f"/keys/{row.public_id}", same)
     assert not AuditEntry.objects.filter(verb="key.edit").exists()

@@ -18,7 +18,7 @@ from core.audit import Actor
 from core.invalid import InvalidValue
 from core.models import AuditEntry
 from tenants import keys, verbs
-from tenants.compile import StructuredOutput, compile_keys
+from tenants.compile import StructuredOutput, ToolChoiceOutcome, compile_keys
 from tenants.models import ApiKey, Profile, Team
 
 ADA = Actor("ada")
@@ -141,12 +141,15 @@ def test_the_policies_of_a_key_are_edited_and_audited(team: Team) -> None:
     row, _ = verbs.issue_key(team, "laptop")
     verbs.edit_key(row, actor=ADA, name="desk", fallback_model="gpt-5.2", structured_output="emulate")
     verbs.edit_key(row, actor=ADA, allowed_models=["gpt-*"], expose_thinking=False, drop_hosted_tools=False)
+    verbs.edit_key(row, actor=ADA, kilo_tool_strict=True, stop_after_calls=False, tool_choice_outcome="lenient")
     verbs.edit_key(row, actor=ADA, name="desk")  # it is so already
     view = compile_keys(ApiKey.objects.select_related("team"), {})[row.public_id]
     assert (view.name, view.fallback_model, view.structured_output) == ("desk", "gpt-5.2", StructuredOutput.EMULATE)
     assert (view.models, view.expose_thinking, view.drop_hosted_tools) == (("gpt-*",), False, False)
+    assert (view.kilo_tool_strict, view.stop_after_calls) == (True, False)
+    assert view.tool_choice_outcome is ToolChoiceOutcome.LENIENT
     assert row.name == "desk"
-    assert trail() == ["team.create", "key.issue", "key.edit", "key.edit"]
+    assert trail() == ["team.create", "key.issue", "key.edit", "key.edit", "key.edit"]
     assert AuditEntry.objects.filter(actor="ada", before__fallback_model="", after__fallback_model="gpt-5.2").exists()
 
 
@@ -155,6 +158,8 @@ def test_a_new_key_refuses_schemas_and_does_with_thinking_what_the_setting_says(
     view = compile_keys(ApiKey.objects.select_related("team"), {})[row.public_id]
     assert (view.structured_output, view.expose_thinking) == (StructuredOutput.REFUSE, None)
     assert (view.fallback_model, view.drop_hosted_tools, view.models) == ("", True, ())
+    assert (view.kilo_tool_strict, view.stop_after_calls) == (False, None)
+    assert view.tool_choice_outcome is ToolChoiceOutcome.STRICT
 
 
 @pytest.mark.parametrize(
@@ -162,6 +167,7 @@ def test_a_new_key_refuses_schemas_and_does_with_thinking_what_the_setting_says(
     [
         ({"name": " "}, "name"),
         ({"structured_output": "pray"}, "structured_output"),
+        ({"tool_choice_outcome": "pray"}, "tool_choice_outcome"),
         ({"fallback_model": "two words"}, "fallback_model"),
         ({"fallback_model": "gpt-*"}, "fallback_model"),
         ({"allowed_models": ["claude-*"], "fallback_model": "gpt-5.2"}, "fallback_model"),
@@ -235,6 +241,15 @@ def test_the_command_prints_the_key_alone(team: Team, capsys: pytest.CaptureFixt
     assert (row.team, row.name, row.env) == (team, "ci", "demo")
 
 
+def test_the_command_sets_the_policies_for_calls(team: Team, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--tool-choice-outcome", "lenient", "--kilo-tool-strict", "--stop-after-calls", "yes"]
+    call_command("issue_key", "--team", "blue-team", "--name", "kilo", *flags)
+    call_command("issue_key", "--team", "blue-team", "--name", "plain")
+    made = ApiKey.objects.order_by("id").values_list("tool_choice_outcome", "kilo_tool_strict", "stop_after_calls")
+    assert list(made) == [("lenient", True, True), ("strict", False, None)]
+    assert capsys.readouterr().out.count("pg_live_") == 2
+
+
 def test_the_command_makes_no_team_unless_told_to(team: Team, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(CommandError, match=r"no team named Green. Teams: Blue Team. Add --create-team"):
         call_command("issue_key", "--team", "Green", "--name", "ci")
@@ -256,10 +271,13 @@ def test_keys_are_listed_edited_and_revoked_from_the_command_line(
     call_command("keys", "edit", row.public_id, "--models", "gpt-*, claude-*", "--fallback-model", "gpt-5.2")
     call_command("keys", "edit", row.public_id, "--structured-output", "emulate", "--drop-hosted-tools", "no")
     call_command("keys", "edit", row.public_id, "--expose-thinking", "yes", "--max-concurrency", "3", "--name", "desk")
+    call_command("keys", "edit", row.public_id, "--tool-choice-outcome", "lenient", "--kilo-tool-strict", "yes")
+    call_command("keys", "edit", row.public_id, "--stop-after-calls", "no")
     call_command("keys", "list")
     assert capsys.readouterr().out == (
         f"{row.public_id} …{row.last_four}  blue-team  desk  (active; models gpt-*,claude-*; fallback gpt-5.2;"
-        " emulates schemas; refuses hosted tools; shows thinking; 3 at once)\n"
+        " emulates schemas; refuses hosted tools; text for a missing call; demands calls; goes on after calls;"
+        " shows thinking; 3 at once)\n"
     )
     call_command("keys", "edit", row.public_id, "--expose-thinking", "default", "--models", "")
     call_command("keys", "revoke", row.public_id)

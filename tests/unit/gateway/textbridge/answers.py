@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from gateway.contracts import DEFAULT_POLICY, Policy
 from gateway.gate import Gate
 from gateway.textbridge.assembler import Bridge
 from gateway.textbridge.parser import Parser
-from gateway.textbridge.plan import DEFAULT, Policy
 from gateway.textbridge.sink import Note
 from gateway.textbridge.tries import Tries
 from ir.errors import Fault
@@ -140,7 +140,7 @@ class Played(Struct):
 def play(
     request: Request,
     *answers: str | Fault,
-    policy: Policy = DEFAULT,
+    policy: Policy = DEFAULT_POLICY,
     exposed: bool = False,
     thinking: bool = False,
     end: Finish | None = None,

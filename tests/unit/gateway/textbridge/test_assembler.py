@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.contracts import Policy, UnclosedThinking
 from gateway.textbridge.assembler import Bridge
-from gateway.textbridge.plan import Policy, UnclosedThinking
 from gateway.textbridge.sink import Note
 from ir.events import Event, Finish, PartDelta, PartEnd, PartKind, PartStart, ResponseStart, Unified
 from ir.request import Message, Text, ToolCall, ToolChoice, ToolMode, ToolResult

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.contracts import Policy
 from gateway.exhausted import explain
 from gateway.gate import Gate
 from gateway.textbridge.assembler import Bridge
-from gateway.textbridge.plan import Policy
 from gateway.textbridge.sink import Note
 from ir.errors import Fault, Reason, Stage
 from ir.events import Finish, FinishReason, Unified

@@ -6,8 +6,8 @@ import base64
 
 import pytest
 
+from gateway.contracts import Policy
 from gateway.textbridge import prompt, wording
-from gateway.textbridge.plan import Policy
 from gateway.textbridge.prompt import Line, Rendered, is_free, render
 from ir.errors import ApiError
 from ir.request import Image, Message, Reasoning, Request, Text, Tool, ToolCall, ToolChoice, ToolMode, ToolResult

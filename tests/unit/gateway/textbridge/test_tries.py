@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.contracts import Policy
 from gateway.textbridge import wording
-from gateway.textbridge.plan import Policy
 from gateway.textbridge.tries import Tries
 from ir.errors import Fault, Reason, Stage
 from ir.events import Finish, FinishReason, Unified
