@@ -151,6 +151,7 @@ def test_thinking_is_shown_to_who_asked_for_it_and_never_as_text(house: House, k
 def test_five_images_are_seen_by_a_cloud_agent_and_a_sixth_is_refused_by_name(house: House, path: str) -> None:
     seen = ask(house, path, "cloud-sim-image", messages=pictures(path, 5))
     assert text_of(path, seen).count("image/png") == 5
+    nothing_stays(house)  # the deletion, too, is in the log that begins anew
     house.simulator.reset()
     refused = ask(house, path, "cloud-sim-image", messages=pictures(path, 6))
     assert refused.status_code == 400

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec import structs
 
-from gateway.contracts import Target
+from gateway.contracts import Policy, Target
 from ir.errors import ApiError, Fault, Reason, Stage
 from ir.events import Unified
 from ir.request import Image, Message, Text, Tool, ToolChoice, ToolMode
@@ -54,6 +54,18 @@ async def test_the_key_itself_is_the_bearer_and_no_header_tells_who_we_are_not()
     assert {head["authorization"] for head in api.heads} == {"Bearer crsr_key"}
     assert {head["user-agent"] for head in api.heads} == {"poolgate/0.1.0"}
     assert not [name for head in api.heads for name in head if name.startswith("x-")]
+
+
+async def test_the_prompt_is_that_of_the_keys_policy() -> None:
+    api = Api(HELLO)
+    request = structs.replace(REQUEST, tools=(Tool("lookup", "Looks up", {}),))
+    async with connected(api) as (cloud, _, target):
+        for kilo in (False, True):
+            told = structs.replace(target, policy=Policy(kilo_tool_strict=kilo))
+            run = await cloud.open(request, told, CLOCKS, "a1")
+            await run.close()
+    demands = ["You must call" in body["prompt"]["text"] for body in api.bodies if body]
+    assert demands == [False, True]
 
 
 async def test_a_broken_stream_is_taken_up_after_the_last_event() -> None:
