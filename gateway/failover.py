@@ -285,6 +285,8 @@ class Turn:
             return 0.0  # the account goes unmarked this time; the request's own fate does not hang on it
 
     def _next(self, fault: Fault, lease: Lease) -> Next:
+        """Where the turn goes. About an answer that was refused its tries have the first word: they know the next one
+        will be asked in other words."""
         if self._committed:
             return Next.STOP
         refused = self._gate.refused or fault.reason is Reason.EMPTY
