@@ -105,7 +105,9 @@ async def _prepare(
     record.model, record.stream = routing.served_name(request.model, key, snapshot), request.stream
     if request.dropped_tools and not key.drop_hosted_tools:
         raise _refuse_hosted(request.dropped_tools[0])
-    request, check = await structured.admit(request, key.structured_output, settings.max_output_schema_bytes)
+    check = None
+    if request.output_format is not None and not routing.takes_formats(request, key, snapshot):
+        request, check = await structured.admit(request, key.structured_output, settings.max_output_schema_bytes)
     measured = await aside.work(size, budgets.measure, request)
     _describe(request, measured, record)
     route = routing.resolve(request, key, snapshot)

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct, structs
 
-from accounts.compile import AccountState, AccountView, ModelView
+from accounts.compile import AccountKind, AccountState, AccountView, ModelView
 from accounts.kinds import Binding
 from accounts.naming import THINKING, Named
 from gateway.snapshot import Snapshot
@@ -57,6 +57,12 @@ def note_carried(request: Request, route: Route) -> Request:
     if not carried or any(SPEAKS.get(account.transport) != request.extras.protocol for account in route.candidates):
         return request
     return structs.replace(request, ignored=tuple(name for name in request.ignored if name not in carried))
+
+
+def takes_formats(request: Request, key: KeyView, snapshot: Snapshot) -> bool:
+    """Whether all accounts that may serve are a vendor's own API, which knows output formats. Raises as ``resolve``."""
+    candidates = resolve(request, key, snapshot).candidates
+    return all(account.kind is AccountKind.PROVIDER for account in candidates)
 
 
 def check_name(name: str, key: KeyView, snapshot: Snapshot) -> Named:

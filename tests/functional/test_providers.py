@@ -208,3 +208,18 @@ def test_nothing_of_a_provider_is_shown_to_a_caller(house: House, path: str) -> 
         assert not [
             word for word in ("127.0.0.1", "sk-sim", "gpt-5.2", "claude-sonnet", f"sim-{provider}") if word in shown
         ]
+
+
+def test_an_output_format_is_the_providers_own_business_and_refused_elsewhere(house: House) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    form = {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "schema": schema}}
+    asked = Turn('SAYTEXT {"a":"b"} END', more={"response_format": form})
+    served, _ = ask(house.url, house.key, CHAT, PROVIDERS["openai"], asked)
+    refused, _ = ask(house.url, house.key, CHAT, "default", asked)
+    assert (served.status, served.text) == (200, '{"a":"b"}')
+    assert (refused.status, refused.error) == (400, "unsupported_response_format")
