@@ -64,6 +64,7 @@ class Case(StrEnum):
     PARALLEL = "parallel calls, then their results"
     DEMANDED = "a demanded call that the model makes"
     MISSING = "a demanded call that the model never makes"
+    LENIENT = "the same, where the key is lenient"
     THINKING = "thinking"
     IMAGE = "an image"
     IMAGES = "six images"
@@ -92,11 +93,12 @@ class Outcome(NamedTuple):
 
 WORKS = Outcome()
 HIDDEN = Outcome(remark="works, shown if the key says so")
+INSTEAD = Outcome(remark="the text that came instead")
 RESUMED = Outcome(remark="works: the stream is taken up again")
 ENDS = Outcome(remark="the upstream's turn ends")
 NOT_ON_GEMINI = Outcome(400, "unsupported_feature")
 
-_TOOLS = (Case.TOOLS, Case.PARALLEL, Case.DEMANDED, Case.MISSING)
+_TOOLS = (Case.TOOLS, Case.PARALLEL, Case.DEMANDED, Case.MISSING, Case.LENIENT)
 _IMAGES = (Case.IMAGE, Case.IMAGES)
 
 RULES: tuple[tuple[tuple[Case, ...], str, str, Outcome], ...] = (
@@ -107,6 +109,7 @@ RULES: tuple[tuple[tuple[Case, ...], str, str, Outcome], ...] = (
     ((Case.CUT,), "cloud_agents", "", RESUMED),
     ((Case.THINKING,), "", Protocol.CHAT, HIDDEN),
     ((Case.MISSING,), "", "", Outcome(502, "upstream_missing_tool_call")),
+    ((Case.LENIENT,), "", "", INSTEAD),
     ((Case.BEFORE,), "", "", Outcome(429, "rate_limit_exceeded")),
     ((Case.AFTER,), "", "", Outcome(502, "upstream_error", in_band=True)),
     ((Case.CUT,), "", "", Outcome(502, "upstream_incomplete", in_band=True)),

@@ -147,6 +147,15 @@ def gate(house_process: House, shared_google: Google, quick_calls: None) -> None
     house_process.set(gemini_native_enabled=True)
 
 
+@pytest.fixture(scope="module")
+def lenient(house_process: House) -> Iterator[Caller]:
+    """A caller whose key takes a text where it demanded a call."""
+    words = ("--team", "demo", "--name", "lenient-cells", "--tool-choice-outcome", "lenient")
+    caller = Caller(house_process.url, house_process.manage("issue_key", *words).strip())
+    with caller.http:
+        yield caller
+
+
 @pytest.fixture
 def cell(
     gate: None, house_process: House, caller: Caller, upstream: Upstream, protocol: Protocol, remember: Expect
@@ -201,9 +210,19 @@ def test_a_demanded_call_comes(cell: Cell) -> None:
         assert [name for _, name, _ in cell.ask(turn, outcome).calls] == ["weather"]
 
 
-def test_a_demanded_call_that_never_comes_is_told(cell: Cell) -> None:
-    outcome = expected(cell.upstream, cell.protocol, Case.MISSING)
-    cell.refused(demanding(cell.protocol, script("sim-lorem-5", tools=(UNHEARD,))), outcome)
+@pytest.mark.parametrize("case", [Case.MISSING, Case.LENIENT])
+def test_a_demanded_call_that_never_comes_is_missed_as_the_key_says(cell: Cell, lenient: Caller, case: Case) -> None:
+    outcome = expected(cell.upstream, cell.protocol, case)
+    turn = demanding(cell.protocol, script("sim-lorem-5", tools=(UNHEARD,)))
+    if case is Case.LENIENT:
+        cell.http = lenient.http
+    if outcome.status != 200:
+        cell.refused(turn, outcome)
+        return
+    for turn.stream in (False, True):
+        answer = cell.ask(turn, outcome)
+        assert answer.text
+        assert (answer.calls, answer.finish) == ([], STOPPED[cell.protocol])
 
 
 def test_thinking(cell: Cell) -> None:
