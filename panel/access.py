@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.http.response import HttpResponseBase, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.cache import add_never_cache_headers
@@ -52,6 +52,7 @@ class Rule(Struct, frozen=True):
 
 
 _READ_AND_SEND = frozenset({"GET", "HEAD", "POST"})
+_ASK = frozenset({"GET"})
 
 RULES: Mapping[str, Rule] = {
     "sign_in": Rule(Role.ANYONE, _READ_AND_SEND, before_password_change=True),
@@ -70,7 +71,14 @@ RULES: Mapping[str, Rule] = {
     "settings": Rule(Role.OWNER, _READ_AND_SEND),
     "settings_save": Rule(Role.OWNER, frozenset({"POST"})),
     "settings_history": Rule(Role.OWNER),
+    "api:api-root": Rule(Role.SIGNED_IN, _ASK),
+    "api:openapi-json": Rule(Role.SIGNED_IN, _ASK),
+    "api:openapi-view": Rule(Role.SIGNED_IN, _ASK),
+    "api:drill": Rule(Role.OWNER, frozenset({"GET", "POST"})),
 }
+
+API = "api:"
+"""Begins the names of routes that are asked by programs: they are refused in JSON and sent nowhere."""
 
 
 class Visitor(Struct, frozen=True):
@@ -130,6 +138,8 @@ class AccessMiddleware:
         if rule is None or "\0" in request.path:  # nothing that Postgres holds has a NUL in its name
             raise Http404
         request.visitor = visitor = visitor_of(request.user)
+        if match is not None and match.view_name.startswith(API) and (refused := _refuse_program(request, rule)):
+            return refused
         if visitor.role < rule.least and visitor.role is Role.ANYONE:
             return _redirect(request, f"{reverse('sign_in')}?{urlencode({'next': request.get_full_path()})}")
         if visitor.role < rule.least:
@@ -139,6 +149,22 @@ class AccessMiddleware:
         if visitor.must_change_password and not rule.before_password_change:
             return _redirect(request, reverse("password"))
         return None
+
+
+def api_error(status: int, code: str, message: str, param: str | None = None) -> HttpResponse:
+    """An error of the management API."""
+    return JsonResponse({"error": {"code": code, "message": message, "param": param}}, status=status)
+
+
+def _refuse_program(request: PanelRequest, rule: Rule) -> HttpResponseBase | None:
+    visitor = request.visitor
+    if visitor.role < rule.least and visitor.role is Role.ANYONE:
+        return api_error(401, "not_signed_in", "Sign in first.")
+    if visitor.role < rule.least:
+        return api_error(403, "not_allowed", "Your role may not use this.")
+    if visitor.must_change_password:
+        return api_error(403, "password_change_needed", "Choose a password of your own first.")
+    return None
 
 
 def _redirect(request: HttpRequest, target: str) -> HttpResponseBase:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from panel.accounts import accounts
+from panel.api import api
 from panel.keys import key, key_new, key_revoke, keys
 from panel.overview import overview, overview_chart, overview_live
 from panel.requests import request, requests
@@ -28,4 +29,5 @@ urlpatterns = [
     path("sign-in", sign_in, name="sign_in"),
     path("sign-out", sign_out, name="sign_out"),
     path("password", password, name="password"),
+    path("api/", api.urls),
 ]

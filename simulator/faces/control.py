@@ -9,6 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
+from simulator.causes import CAUSES
 from simulator.world import World
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -23,6 +24,7 @@ class ControlFace:
             web.get("/_sim/log", _local(self.log)),
             web.get("/_sim/accounts", _local(self.accounts)),
             web.post("/_sim/accounts/{name}", _local(self.order)),
+            web.get("/_sim/causes", _local(self.causes)),
             web.post("/_sim/chaos", _local(self.chaos)),
             web.post("/_sim/settings", _local(self.settings)),
             web.post("/_sim/reset", _local(self.reset)),
@@ -51,6 +53,10 @@ class ControlFace:
             return web.json_response({"error": f"no account is called {name!r}"}, status=404)
         fault = self._world.faults.order(name, await _body(request))
         return web.json_response({"name": name, **fault.describe()})
+
+    async def causes(self, _: web.Request) -> web.Response:
+        """The names that a fault may have."""
+        return web.json_response({"causes": sorted(CAUSES)})
 
     async def chaos(self, request: web.Request) -> web.Response:
         self._world.faults.order_chaos(await _body(request))

@@ -1,0 +1,72 @@
+"""The management API: JSON for scripts and for the panel's own pages, described at ``/api/docs``.
+
+Thin, as the pages are: who may call is in ``panel.access.RULES``, what happens is in the verbs. Callers are signed in
+as in the panel; whoever sends a POST sends the CSRF token with it. Every error has the shape
+``{"error": {"code", "message", "param"}}``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from msgspec import to_builtins
+from ninja import NinjaAPI, Schema
+from ninja.errors import HttpError, ValidationError
+from ninja.security import django_auth
+from pydantic import Field
+
+from core.version import VERSION
+from panel import drill
+from panel.access import actor_of, api_error
+from panel.drill import Drill, Order, Unavailable
+
+api = NinjaAPI(
+    title="Poolgate",
+    version=VERSION,
+    description="Manages what the panel manages.",
+    urls_namespace="api",
+    auth=django_auth,
+)
+
+
+@api.exception_handler(ValidationError)
+def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    first = error.errors[0]
+    param = ".".join(str(step) for step in first["loc"][1:] if step != "order")
+    return api_error(400, "invalid_request", f"{param}: {first['msg']}", param)
+
+
+@api.exception_handler(HttpError)
+def _refused(request: HttpRequest, error: HttpError) -> HttpResponse:
+    return api_error(error.status_code, "invalid_request", str(error))
+
+
+class DrillOrder(Schema):
+    """What to rehearse; see ``panel.drill.Order``."""
+
+    cause: str = Field(max_length=64)
+    after: int = Field(0, ge=0, le=50)
+    everywhere: bool = False
+
+
+@api.get("/drill", url_name="drill", summary="What a drill can rehearse")
+def drill_causes(request: HttpRequest) -> Any:
+    """The causes that the simulator knows. 409 where there is no simulator."""
+    try:
+        _, simulator = drill.addresses()
+        return {"causes": drill.list_causes(simulator)}
+    except Unavailable as error:
+        return api_error(409, "drill_unavailable", str(error))
+
+
+@api.post("/drill", url_name="drill", summary="Inject a fault in the simulator and see the path taken")
+def run_drill(request: HttpRequest, order: DrillOrder) -> Any:
+    """Takes a few seconds. 409 where there is no simulator or another drill runs; 400 for an unknown cause."""
+    try:
+        with Drill(*drill.addresses(), actor_of(request)) as staff:
+            return to_builtins(staff.run(Order(order.cause, order.after, order.everywhere)))
+    except Unavailable as error:
+        return api_error(409, "drill_unavailable", str(error))
+    except ValueError as error:
+        return api_error(400, "invalid_request", str(error), "cause")
