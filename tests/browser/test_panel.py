@@ -139,6 +139,14 @@ def test_no_page_makes_the_browser_complain(panel: Browser, live_server: LiveSer
     assert panel.complaints() == []
 
 
+def test_the_description_of_the_api_is_drawn_without_a_complaint(panel: Browser, live_server: LiveServer) -> None:
+    panel.complaints()
+    panel.open(f"{live_server.url}/api/docs")
+
+    panel.wait("return document.querySelector('#operations-default-panel_api_run_drill')")
+    assert panel.complaints() == []
+
+
 def test_the_browser_refuses_what_the_policy_forbids(panel: Browser) -> None:
     panel.complaints()
     panel.script("document.body.setAttribute('style', 'color: red')")
