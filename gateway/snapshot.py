@@ -50,21 +50,26 @@ class Snapshot(Struct, frozen=True):
 
 
 def load(version: int) -> Snapshot:
-    """Reads the rows and compiles them. Blocking. Raises ``ValueError`` for a row that cannot be served."""
+    """``compose`` for a borrowed thread, whose connection Django would otherwise keep."""
     try:
-        settings = settings_store.current()
-        keys = ApiKey.objects.select_related("team").filter(revoked_at=None)
-        return Snapshot(
-            version=version,
-            settings=settings,
-            keys=compile_keys(keys, queries.groups_of_teams()),
-            accounts=compile_accounts(queries.account_rows()),
-            names=compile_names(CatalogueModel.objects.all()),
-            sealed=queries.sealed_credentials(),
-            exposed=frozenset(name.strip() for name in settings.exposed_models.split(",") if name.strip()),
-        )
+        return compose(version)
     finally:
-        connection.close()  # this ran in a borrowed thread, which Django would let keep its connection
+        connection.close()
+
+
+def compose(version: int) -> Snapshot:
+    """Reads the rows and compiles them. Blocking. Raises ``ValueError`` for a row that cannot be served."""
+    settings = settings_store.current()
+    keys = ApiKey.objects.select_related("team").filter(revoked_at=None)
+    return Snapshot(
+        version=version,
+        settings=settings,
+        keys=compile_keys(keys, queries.groups_of_teams()),
+        accounts=compile_accounts(queries.account_rows()),
+        names=compile_names(CatalogueModel.objects.all()),
+        sealed=queries.sealed_credentials(),
+        exposed=frozenset(name.strip() for name in settings.exposed_models.split(",") if name.strip()),
+    )
 
 
 class Snapshots:

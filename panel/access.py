@@ -74,6 +74,7 @@ RULES: Mapping[str, Rule] = {
     "api:api-root": Rule(Role.SIGNED_IN, _ASK),
     "api:openapi-json": Rule(Role.SIGNED_IN, _ASK),
     "api:openapi-view": Rule(Role.SIGNED_IN, _ASK),
+    "api:route_check": Rule(Role.MEMBER, _ASK),
     "api:drill": Rule(Role.OWNER, frozenset({"GET", "POST"})),
 }
 

@@ -15,10 +15,12 @@ from ninja import NinjaAPI, Schema
 from ninja.errors import HttpError, ValidationError
 from ninja.security import django_auth
 from pydantic import Field
+from redis import RedisError
 
+from core.invalid import InvalidValue
 from core.version import VERSION
-from panel import drill
-from panel.access import actor_of, api_error
+from panel import drill, route_check
+from panel.access import PanelRequest, actor_of, api_error
 from panel.drill import Drill, Order, Unavailable
 
 api = NinjaAPI(
@@ -40,6 +42,22 @@ def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
 @api.exception_handler(HttpError)
 def _refused(request: HttpRequest, error: HttpError) -> HttpResponse:
     return api_error(error.status_code, "invalid_request", str(error))
+
+
+@api.get("/route-check", url_name="route_check", summary="What would happen to a request now")
+def check_route(request: PanelRequest, key: str, model: str, protocol: str = "chat") -> Any:
+    """Spends nothing. ``key`` is the public id of an API key of one's own teams; ``protocol`` is chat, responses,
+    messages or gemini. The answer says whether a request would be served, by which accounts, and what stops it first.
+    """
+    try:
+        finding = route_check.check(key, model, protocol, request.visitor.scope)
+    except InvalidValue as error:
+        return api_error(400, "invalid_request", str(error), error.field)
+    except RedisError:
+        return api_error(503, "state_unavailable", "The state store does not answer.")
+    if finding is None:
+        return api_error(404, "key_not_found", "There is no such API key.", "key")
+    return to_builtins(finding if request.visitor.is_owner else route_check.without_names(finding))
 
 
 class DrillOrder(Schema):

@@ -1,0 +1,96 @@
+"""What Redis knows of accounts right now, read from outside the data plane: by pages, commands and route checks.
+
+The data plane itself never reads this: its one script looks and takes in the same step (``accounts.leases``). Here the
+same fields are only looked at, so whatever is said may be over a moment later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+import redis
+from msgspec import Struct
+
+from accounts.compile import AccountState, AccountView
+from accounts.leases import cooldowns_key, slots_key
+from accounts.pool import WHOLE
+
+HOLD, WARM = "hold|", "warm|"
+WARMING = ((20.0, 0.25), (40.0, 0.5), (60.0, 0.75))
+"""Up to so many seconds after a recovery, so large a share of the slots."""
+
+
+class Standing(StrEnum):
+    """Whether an account would be taken for a model, and if not, why."""
+
+    READY = "ready"
+    PROBING = "probing"  # it comes back from a rest: one request at a time
+    WARMING = "warming"
+    OFF = "off"
+    NO_SLOT = "no_slot"
+    RESTING = "resting"
+    HELD = "held"  # for some seconds, until it is known who is to blame
+
+
+class Look(Struct, frozen=True):
+    """``until``: Unix seconds at which a rest ends; ``in_use`` of ``slots`` that may be used now."""
+
+    standing: Standing
+    in_use: int
+    slots: int
+    until: float | None = None
+
+    @property
+    def would_serve(self) -> bool:
+        return self.standing in (Standing.READY, Standing.PROBING, Standing.WARMING)
+
+
+class Live(Struct, frozen=True):
+    """``in_use``: slots taken, by account; ``rests``: the fields of its rests, Unix milliseconds. ``now`` is Redis'."""
+
+    now: float
+    in_use: Mapping[int, int]
+    rests: Mapping[int, Mapping[str, int]]
+
+    def look(self, account: AccountView, model: str) -> Look:
+        """How the account stands for an upstream model ("" for none in particular)."""
+        in_use, fields = self.in_use.get(account.id, 0), self.rests.get(account.id, {})
+        if account.state is not AccountState.READY:
+            return Look(Standing.OFF, in_use, account.slots)
+        names = [WHOLE, model] if model else [WHOLE]
+        for prefix, standing in (("", Standing.RESTING), (HOLD, Standing.HELD)):
+            until = max((fields.get(prefix + name, 0) / 1000 for name in names), default=0.0)
+            if until > self.now:
+                return Look(standing, in_use, account.slots, until)
+        slots, standing = self._slots(account, names, fields)
+        return Look(Standing.NO_SLOT if in_use >= slots else standing, in_use, slots)
+
+    def _slots(self, account: AccountView, names: list[str], fields: Mapping[str, int]) -> tuple[int, Standing]:
+        if any(name in fields for name in names):
+            return 1, Standing.PROBING
+        share = min((self._share(fields.get(WARM + name)) for name in names), default=1.0)
+        return max(1, math.floor(account.slots * share)), Standing.READY if share == 1.0 else Standing.WARMING
+
+    def _share(self, recovered_at: int | None) -> float:
+        age = self.now - (recovered_at or 0) / 1000
+        return next((share for until, share in WARMING if age < until), 1.0)
+
+
+def read(client: redis.Redis, accounts: Iterable[AccountView]) -> Live:
+    """One round trip. Raises ``RedisError``."""
+    listed = list(accounts)
+    seconds, micros = client.time()
+    now = seconds + micros / 1e6
+    pipe = client.pipeline(transaction=False)
+    for account in listed:
+        pipe.zcount(slots_key(account.id), f"({int(now * 1000)}", "+inf")
+        pipe.hgetall(cooldowns_key(account.id))
+    answers = pipe.execute()
+    in_use = {account.id: int(answers[2 * place]) for place, account in enumerate(listed)}
+    rests = {
+        account.id: {field.decode(): int(value) for field, value in answers[2 * place + 1].items()}
+        for place, account in enumerate(listed)
+    }
+    return Live(now, in_use, rests)
