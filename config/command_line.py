@@ -19,12 +19,18 @@ from redis import ConnectionError as RedisAway
 from config import environment
 from core.version import VERSION
 
+FOREIGN = ("django.", "ninja")
+"""Apps whose commands are not ours."""
+
 WITHOUT_COMMAND: tuple[list[str], ...] = ([], ["help"], ["-h"], ["--help"])
 
 
 def run(argv: list[str]) -> None:
     """Runs one command; shows what there is when none is named. Raises ``SystemExit`` when the engines are away."""
-    if argv[1:] in WITHOUT_COMMAND:
+    if argv[1:] in FOREIGN = ("django.", "ninja")
+"""Apps whose commands are not ours."""
+
+WITHOUT_COMMAND:
         print("\n".join(overview()))  # noqa: T201 - the answer of the command
         return
     try:
@@ -50,7 +56,7 @@ def overview() -> Iterator[str]:
     yield "manage.py COMMAND [--data-dir DIR] ...    (manage.py COMMAND --help says more)"
     yield ""
     for name, app in sorted(get_commands().items()):
-        if not app.startswith("django."):
+        if not app.startswith(FOREIGN):
             yield f"  {name:12} {load_command_class(app, name).help.partition('. ')[0].rstrip('.')}"
     yield ""
     yield "Django's commands work too (migrate, createsuperuser, dbshell ...): manage.py help --commands"

@@ -23,7 +23,7 @@ class Command(command.Command):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("key", help="the key's public id, as `manage.py keys list` shows it")
         parser.add_argument("model", help="as a caller would name it")
-        parser.add_argument("--protocol", choices=PROTOCOLS, default=PROTOCOLS[0])
+        parser.add_argument("--protocol", choices=PROTOCOLS, default=PROTOCOLS[0], help="the API it asks by (chat)")
         parser.add_argument("--json", action="store_true", help="as the API answers")
 
     def handle(self, *_: Any, **options: Any) -> None:

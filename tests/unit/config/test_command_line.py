@@ -14,7 +14,7 @@ from config import command_line, environment
 from core.command import Command
 from tests.plugins.instance import clean_environment, manage
 
-OURS = sorted(name for name, app in get_commands().items() if not app.startswith("django."))
+OURS = sorted(name for name, app in get_commands().items() if not app.startswith(command_line.FOREIGN))
 
 
 @pytest.mark.parametrize("words", [[], ["help"], ["--help"]])
