@@ -22,15 +22,15 @@ from core.version import VERSION
 FOREIGN = ("django.", "ninja")
 """Apps whose commands are not ours."""
 
+FOREIGN = ("django.", "ninja")
+"""Apps whose commands are not ours."""
+
 WITHOUT_COMMAND: tuple[list[str], ...] = ([], ["help"], ["-h"], ["--help"])
 
 
 def run(argv: list[str]) -> None:
     """Runs one command; shows what there is when none is named. Raises ``SystemExit`` when the engines are away."""
-    if argv[1:] in FOREIGN = ("django.", "ninja")
-"""Apps whose commands are not ours."""
-
-WITHOUT_COMMAND:
+    if argv[1:] in WITHOUT_COMMAND:
         print("\n".join(overview()))  # noqa: T201 - the answer of the command
         return
     try:
