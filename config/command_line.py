@@ -22,9 +22,6 @@ from core.version import VERSION
 FOREIGN = ("django.", "ninja")
 """Apps whose commands are not ours."""
 
-FOREIGN = ("django.", "ninja")
-"""Apps whose commands are not ours."""
-
 WITHOUT_COMMAND: tuple[list[str], ...] = ([], ["help"], ["-h"], ["--help"])
 
 
