@@ -20,6 +20,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 TIMETABLE: dict[str, float] = {
     "ops.tasks.drain_records": 1,
     "ops.tasks.reap_lost": 10,
+    "ops.tasks.sweep_traces": 600,
     "accounts.tasks.apply_effects": 1,
     "accounts.tasks.restore_cooldowns": 60,
     "accounts.tasks.refresh_catalogue": 300,

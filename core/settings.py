@@ -125,6 +125,9 @@ class Settings:
         unit="s",
         group="Conversations",
     )
+    trace_days: int = _knob(
+        14, "How long decision traces of requests are kept.", low=1, high=365, unit="days", group="Records"
+    )
     slot_ttl: float = _knob(600.0, "Life of a slot that nobody renews.", low=30, high=3600, unit="s", group="Pool")
     wait_for_slot: float = _knob(5.0, "Longest wait for a free account slot.", low=0, high=45, unit="s", group="Pool")
 

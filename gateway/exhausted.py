@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from ir.errors import CULPRITS, ApiError, Fault, Kind, Reason
+from accounts.leases import Refused, Shortage
+from ir.errors import CULPRITS, ApiError, Culprit, Fault, Kind, Reason
 
 
 class Row(Struct, frozen=True):
@@ -80,3 +81,17 @@ def explain(fault: Fault) -> ApiError:
     return ApiError(
         row.kind, row.code, row.message, retry_after=wait if needs_wait else None, culprit=CULPRITS[fault.reason]
     )
+
+
+def refuse(refused: Refused) -> ApiError:
+    """The answer when no slot was to be had: the class of the reason, never an account."""
+    if refused.shortage is Shortage.CALLER_BUSY:
+        return ApiError(
+            Kind.RATE_LIMIT, "concurrency_exceeded", "This API key has as many requests running as it may.",
+            retry_after=1,
+        )  # fmt: skip
+    message = "every account is busy" if refused.shortage is Shortage.FULL else "every account is resting"
+    return ApiError(
+        Kind.NO_CAPACITY, "no_capacity", f"No account is available: {message}.",
+        retry_after=refused.soonest if refused.soonest is not None else 1, culprit=Culprit.GATEWAY,
+    )  # fmt: skip

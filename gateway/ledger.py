@@ -25,6 +25,7 @@ from accounts.compile import AccountView
 from accounts.leases import NOBODY, RELEASE, TAKE, Caller, Lease, Refused, Shortage, Slots
 from accounts.pool import choose
 from core.redis_pipe import Pipe, PipeDown, PipeError
+from gateway.trace import Tracer
 from ir.errors import ApiError, Culprit, Kind
 from ops.record import Record
 from ops.recorder import CLOSE, Recorder
@@ -89,23 +90,24 @@ class Ledger:
     def file(self, entry: Entry) -> asyncio.Future[Any]:
         """Sends the closing command and keeps watch over it."""
         self._open.discard(entry)
-        sent = self.recorder.close(entry.record)
+        record, trace = entry.record, entry.trace.encode(entry.record)
+        sent = self.recorder.close(record, trace)
         self._closing.add(sent)
-        sent.add_done_callback(lambda reply: self._filed(reply, entry.record))
+        sent.add_done_callback(lambda reply: self._filed(reply, record, trace))
         return sent
 
-    def _filed(self, reply: asyncio.Future[Any], record: Record) -> None:
+    def _filed(self, reply: asyncio.Future[Any], record: Record, trace: bytes) -> None:
         self._closing.discard(reply)
         if reply.cancelled() or reply.exception() is not None:
-            again = asyncio.get_running_loop().create_task(self._file_again(record))
+            again = asyncio.get_running_loop().create_task(self._file_again(record, trace))
             self._closing.add(again)
             again.add_done_callback(self._closing.discard)
 
-    async def _file_again(self, record: Record) -> None:
+    async def _file_again(self, record: Record, trace: bytes) -> None:
         pause, tries_end = 0.05, time.monotonic() + PATIENCE
         while time.monotonic() < tries_end:
             try:
-                await self.recorder.close_again(record)
+                await self.recorder.close_again(record, trace)
                 return
             except (PipeDown, PipeError):
                 await asyncio.sleep(pause)
@@ -123,10 +125,12 @@ class Ledger:
 
 
 class Entry:
-    """One admitted request. ``record`` is filled in along the way and filed as it is when the entry closes."""
+    """One admitted request. ``record`` and ``trace`` are filled in along the way and filed as they are when the entry
+    closes."""
 
     def __init__(self, ledger: Ledger, record: Record) -> None:
         self.record = record
+        self.trace = Tracer()
         self._ledger = ledger
         self._lease: Lease | None = None
         self._closed = False

@@ -22,10 +22,11 @@ from core import encryption, metrics
 from core.metrics import Rejection
 from gateway import aside, caller, continuity, routing, structured
 from gateway.answer import Answer
+from gateway.attempts import Errand
 from gateway.continuity import Keep
 from gateway.contracts import Policy, ResponseMeta, ServerRole
 from gateway.exchange import CallerGone, Exchange
-from gateway.failover import Errand, Turn
+from gateway.failover import Turn
 from gateway.registry import Services
 from gateway.routing import Route
 from gateway.snapshot import Snapshot

@@ -2,22 +2,26 @@
 
 A batch goes into the table in one statement and is taken off the stream only then: a drain that dies in between leaves
 its batch to the next one, and the request id as key keeps that from making a second row. A true record replaces a
-``lost`` one (the process only slept), never the other way round.
+``lost`` one (the process only slept), never the other way round. A record's trace comes in the same entry and goes into
+its own table in the same transaction; one that is no trace is left out, and its record stands all the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import cast
 
 import msgspec
 import redis
 from django.db import DataError, IntegrityError, transaction
+from msgspec import Struct
 
 from accounts.leases import held_key
 from core.redis_pipe import Script
 from core.stream import CLAIM_AFTER, Entry, Inbox
-from ops.models import RequestRecord
+from ops import trace
+from ops.models import RequestRecord, RequestTrace
 from ops.record import Outcome, decode
 from ops.recorder import PROCESSES, RECORDS, alive_key, open_key
 
@@ -42,7 +46,14 @@ return #open / 2
 
 _UPDATED = [item.name for item in RequestRecord._meta.concrete_fields if not item.primary_key]
 
-_Row = tuple[Entry, RequestRecord]
+SWEPT = 5_000
+"""Traces deleted in one statement."""
+
+
+class _Row(Struct, frozen=True):
+    entry: Entry
+    record: RequestRecord
+    trace: RequestTrace | None
 
 
 def drain_records(client: redis.Redis, *, batches: int = 20, claim_after: float = CLAIM_AFTER) -> int:
@@ -71,16 +82,26 @@ def reap_lost(client: redis.Redis) -> int:
     return lost
 
 
+def sweep_traces(now: datetime, days: float) -> int:
+    """Deletes traces older than ``days``, a chunk at a time, so that no statement holds the table for long. Returns how
+    many."""
+    old = RequestTrace.objects.filter(started_at__lt=now - timedelta(days=days))
+    deleted = 0
+    while chunk := list(old.values_list("pk", flat=True)[:SWEPT]):
+        deleted += RequestTrace.objects.filter(pk__in=chunk).delete()[0]
+    return deleted
+
+
 def _write(entries: Iterable[Entry]) -> set[bytes]:
     """Inserts what can be inserted. Returns the ids of entries that cannot."""
     rows: list[_Row] = []
     dead: set[bytes] = set()
     for entry in entries:
-        row = _row(entry)
-        if row is None:
+        record = _record(entry)
+        if record is None:
             dead.add(entry.id)
         else:
-            rows.append((entry, row))
+            rows.append(_Row(entry, record, _trace(entry, record)))
     try:
         _insert(rows)
     except (DataError, IntegrityError):
@@ -88,7 +109,7 @@ def _write(entries: Iterable[Entry]) -> set[bytes]:
     return dead
 
 
-def _row(entry: Entry) -> RequestRecord | None:
+def _record(entry: Entry) -> RequestRecord | None:
     try:
         record = decode(entry.fields[b"record"])
         if b"lost" in entry.fields:
@@ -98,22 +119,37 @@ def _row(entry: Entry) -> RequestRecord | None:
         return None
 
 
-def _insert(rows: Iterable[_Row]) -> None:
+def _trace(entry: Entry, record: RequestRecord) -> RequestTrace | None:
+    """None without one, and for what holds anything that a trace may not."""
+    data = entry.fields.get(b"trace")
+    if data is None:
+        return None
+    try:
+        value = trace.builtins(trace.decode(data))
+    except msgspec.MsgspecError:
+        return None
+    return RequestTrace(request_id=record.request_id, started_at=record.started_at, trace=value)
+
+
+def _insert(rows: Sequence[_Row]) -> None:
     # By request id: one statement may not touch a row twice.
-    lost = {row.request_id: row for _, row in rows if row.outcome == Outcome.LOST}
-    true = {row.request_id: row for _, row in rows if row.outcome != Outcome.LOST}
+    records = [row.record for row in rows]
+    lost = {record.request_id: record for record in records if record.outcome == Outcome.LOST}
+    true = {record.request_id: record for record in records if record.outcome != Outcome.LOST}
+    traces = {row.trace.request_id: row.trace for row in rows if row.trace is not None}
     with transaction.atomic():
         RequestRecord.objects.bulk_create(
             true.values(), update_conflicts=True, unique_fields=["request_id"], update_fields=_UPDATED
         )
         RequestRecord.objects.bulk_create(lost.values(), ignore_conflicts=True)
+        RequestTrace.objects.bulk_create(traces.values(), ignore_conflicts=True)
 
 
 def _insert_singly(rows: Iterable[_Row]) -> set[bytes]:
     refused: set[bytes] = set()
-    for entry, row in rows:
+    for row in rows:
         try:
-            _insert([(entry, row)])
+            _insert([row])
         except (DataError, IntegrityError):
-            refused.add(entry.id)
+            refused.add(row.entry.id)
     return refused

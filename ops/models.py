@@ -97,6 +97,18 @@ class RequestRecord(models.Model):
         return cls(**values)
 
 
+class RequestTrace(models.Model):
+    """``ops.trace.Trace`` as a row, kept for ``trace_days``. Apart from the records, which live longer and are read in
+    long lists."""
+
+    request_id = models.CharField(max_length=64, primary_key=True)
+    started_at = models.DateTimeField(db_index=True)
+    trace = models.JSONField()
+
+    def __str__(self) -> str:
+        return f"trace of {self.request_id}"
+
+
 def _clean(text: str, width: int) -> str:
     return text.replace("\0", "")[:width]
 

@@ -13,8 +13,9 @@ from django.db.models.functions import TruncMinute
 from msgspec import Struct
 
 from accounts.models import Account
-from ops.models import RequestRecord
+from ops.models import RequestRecord, RequestTrace
 from ops.record import Outcome
+from ops.trace import Trace, read
 from tenants.models import ApiKey, Team
 from tenants.scope import Scope
 
@@ -135,6 +136,12 @@ def find_request(scope: Scope, request_id: str) -> Line | None:
     """None also when the record is another team's: a foreign id looks like no id."""
     found = visible(scope).filter(request_id=request_id).first()
     return _named([found])[0] if found else None
+
+
+def find_trace(record: RequestRecord) -> Trace | None:
+    """The trace of a record that the visitor may see; None when none is kept (any more)."""
+    row = RequestTrace.objects.filter(pk=record.pk).first()
+    return read(row.trace) if row is not None else None
 
 
 def name_accounts(ids: Sequence[int]) -> dict[int, str]:

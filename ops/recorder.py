@@ -26,11 +26,15 @@ LIFE = 15.0
 CLOSE = Script(
     SETTLE
     + """
--- KEYS: open, held, the records stream. ARGV: request id, record
+-- KEYS: open, held, the records stream. ARGV: request id, record, its trace or ""
 give_back(KEYS[2], ARGV[1], ARGV[1])
 give_back(KEYS[2], ARGV[1] .. '|key', ARGV[1])
 redis.call('HDEL', KEYS[1], ARGV[1])
-redis.call('XADD', KEYS[3], '*', 'record', ARGV[2])
+if ARGV[3] == '' then
+  redis.call('XADD', KEYS[3], '*', 'record', ARGV[2])
+else
+  redis.call('XADD', KEYS[3], '*', 'record', ARGV[2], 'trace', ARGV[3])
+end
 """
 )
 
@@ -63,13 +67,14 @@ class Recorder:
         """Sends the record as admitted; the commands that follow on the pipe come after it."""
         return self._pipe.send("HSET", self._open, record.request_id, encode(record))
 
-    def close(self, record: Record) -> asyncio.Future[Any]:
-        """Sends the final record and gives back what the request holds. The future may fail: see ``close_again``."""
-        return self._pipe.start(CLOSE, self._closing, [record.request_id, encode(record)])
+    def close(self, record: Record, trace: bytes = b"") -> asyncio.Future[Any]:
+        """Sends the final record and its trace, and gives back what the request holds. The future may fail: see
+        ``close_again``."""
+        return self._pipe.start(CLOSE, self._closing, [record.request_id, encode(record), trace])
 
-    async def close_again(self, record: Record) -> None:
+    async def close_again(self, record: Record, trace: bytes = b"") -> None:
         """The same, awaited, and for a server that has forgotten the script. Raises ``PipeDown``."""
-        await self._pipe.run(CLOSE, self._closing, [record.request_id, encode(record)])
+        await self._pipe.run(CLOSE, self._closing, [record.request_id, encode(record), trace])
 
     async def beat(self) -> None:
         """Shows that the process lives. Raises ``PipeDown``."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from celery import shared_task
+from django.utils import timezone
 
-from core import redis
+from core import redis, settings_store
 from ops import drain
 
 
@@ -16,3 +17,8 @@ def drain_records() -> None:
 @shared_task  # type: ignore[untyped-decorator]
 def reap_lost() -> None:
     drain.reap_lost(redis.connection())
+
+
+@shared_task  # type: ignore[untyped-decorator]
+def sweep_traces() -> None:
+    drain.sweep_traces(timezone.now(), settings_store.current().trace_days)

@@ -12,6 +12,7 @@ from django.utils import timezone
 from ops import queries
 from ops.models import RequestRecord
 from ops.record import Attempt, Outcome
+from panel import timeline
 from panel.access import PanelRequest
 from panel.formats import UNKNOWN, count, milliseconds, size, words
 
@@ -50,10 +51,14 @@ def request(request: PanelRequest, request_id: str) -> HttpResponseBase:
     if line is None:
         raise Http404
     tries = [msgspec.convert(row, Attempt) for row in line.record.attempts]
-    names = queries.name_accounts([item.account_id for item in tries]) if request.visitor.is_owner else {}
+    is_owner = request.visitor.is_owner
+    trace = queries.find_trace(line.record)
+    mentioned = {item.account_id for item in tries} | (timeline.accounts_of(trace) if trace else set())
+    names = queries.name_accounts(sorted(mentioned)) if is_owner else {}
     context = {
         "record": line.record,
-        "sections": _describe(line, request.visitor.is_owner),
+        "timeline": timeline.tell(trace, names if is_owner else None) if trace else None,
+        "sections": _describe(line, is_owner),
         "attempts": [Try(item, names.get(item.account_id, "deleted")) for item in tries],
     }
     return render(request, "panel/request.html", context)

@@ -12,11 +12,13 @@ import pytest
 from accounts.compile import AccountKind, AccountView, ModelView, Transport
 from accounts.leases import NOBODY, Lease, Refused, Shortage
 from core.settings import Settings
+from gateway.attempts import Errand
 from gateway.contracts import DEFAULT_POLICY, Clocks, Policy, Target
-from gateway.failover import Errand, Turn
+from gateway.failover import Turn
 from gateway.routing import Route
 from gateway.structured import Check
 from gateway.textbridge import wording
+from gateway.trace import Tracer
 from ir.errors import ApiError, Fault, Reason, Stage
 from ir.events import Event, Finish, FinishReason, PartDelta, PartEnd, PartKind, PartStart, ResponseStart, Unified
 from ir.grammar import check as check_grammar
@@ -69,6 +71,7 @@ class Asked:
         self.requests: list[Request] = []
         self.targets: list[Target] = []
         self.record = Record(request_id="req_1", started_at=0.0, protocol="chat", endpoint="/")
+        self.trace = Tracer()
         self.batches: list[Sequence[Event]] = []
         self._answers = iter(answers)
 

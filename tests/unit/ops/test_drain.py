@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,11 +10,12 @@ from django.db import OperationalError
 
 from core.redis_pipe import Pipe
 from gateway.ledger import Ledger
-from ops import drain
+from ops import drain, trace
 from ops.drain import BATCH, drain_records, reap_lost
-from ops.models import RequestRecord
+from ops.models import RequestRecord, RequestTrace
 from ops.record import Attempt, Outcome, Record, encode
 from ops.recorder import PROCESSES, RECORDS, alive_key, open_key
+from ops.trace import Ended, Look, Trace
 
 DEAD = f"{RECORDS}:dead"
 
@@ -157,3 +159,36 @@ async def test_what_a_vanished_process_left_open_is_lost_and_its_slots_are_free(
         assert client.exists(open_key("gone")) == 0
         assert client.hkeys(open_key("alive")) == [b"alive-1"]
         assert client.smembers(PROCESSES) == {b"alive"}
+
+
+TRACE = trace.encode(Trace((Look(1, account=3), Ended(9, 200))))
+
+
+@pytest.mark.django_db
+def test_a_trace_becomes_a_row_of_its_own_and_comes_twice_for_nothing(client: redis.Redis) -> None:
+    for _ in range(2):
+        put(client, record("r1"), trace=TRACE.decode())
+        put(client, record("r2"))
+        drain_records(client)
+    row = RequestTrace.objects.get()
+    assert (row.pk, trace.read(row.trace)) == ("r1", trace.decode(TRACE))
+    assert row.started_at.timestamp() == 1_700_000_000.25
+
+
+@pytest.mark.django_db
+def test_what_is_no_trace_is_left_out_and_its_record_stands(client: redis.Redis) -> None:
+    put(client, record("r1"), trace='{"steps":[{"step":"look","at":1,"why":"What the caller said"}]}')
+    drain_records(client)
+    assert outcomes() == {"r1": "ok"}
+    assert not RequestTrace.objects.exists()
+
+
+@pytest.mark.django_db
+def test_old_traces_go_in_chunks_and_the_young_ones_stay(client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drain, "SWEPT", 2)
+    now = datetime(2026, 1, 31, tzinfo=UTC)
+    for number in range(5):
+        RequestTrace.objects.create(request_id=f"old{number}", started_at=now - timedelta(days=14, hours=1), trace={})
+    RequestTrace.objects.create(request_id="young", started_at=now - timedelta(days=13), trace={})
+    assert drain.sweep_traces(now, 14) == 5
+    assert [row.pk for row in RequestTrace.objects.all()] == ["young"]

@@ -1,0 +1,63 @@
+"""Writes down the steps of one request as they happen, for ``ops.trace``. Pure: times are arguments.
+
+A trace is bounded while it grows, too: a pool may be large, and a request that nobody can serve looks at all of it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from accounts.compile import Transport
+from accounts.leases import Lease, Refused
+from ir.errors import Fault
+from ops import trace
+from ops.record import Attempt, Record
+from ops.trace import CODE, Affinity, AnyStep, Ended, Look, Mark, Trace, Tried
+
+MOST_PASSED = 64
+"""Accounts that were passed by, over all searches of a request: more would not fit anyway."""
+
+
+_is_code = re.compile(CODE).match
+
+
+class Tracer:
+    """For one request. ``at`` is in milliseconds from its start. Nothing is kept of a request that took no step."""
+
+    def __init__(self) -> None:
+        self.candidates = 0
+        self.affinity = Affinity.NONE
+        self.retry_after: float | None = None
+        self.remembered = False
+        self._steps: list[AnyStep] = []
+        self._passed = self._left_out = 0
+
+    def add(self, step: AnyStep) -> None:
+        self._steps.append(step)
+
+    def looked(self, at: int, waited: int, got: Lease | Refused) -> None:
+        """A search for an account, and what it gave."""
+        if isinstance(got, Lease):
+            self.add(Look(at, waited, got.account.id, load=got.load))
+        else:
+            self.add(Look(at, waited, why=got.shortage.value, soonest=got.soonest))
+
+    def tried(self, attempt: Attempt, way: Transport, fault: Fault | None, mark: Mark, rest: float) -> None:
+        """An attempt, in the record's words, with what its account got for it."""
+        if fault is None:
+            self.add(Tried(attempt.at_ms, attempt.account_id, way, attempt.took_ms))
+            return
+        code = fault.upstream_code if _is_code(fault.upstream_code) else ""
+        self.add(
+            Tried(
+                attempt.at_ms, attempt.account_id, way, attempt.took_ms,
+                fault.reason, fault.stage, fault.culprit, code, mark, rest,
+            )
+        )  # fmt: skip
+
+    def encode(self, record: Record) -> bytes:
+        """The trace as it is stored, with the answer that ``record`` holds by now; empty without a step."""
+        if not self._steps:
+            return b""
+        self.add(Ended(record.duration_ms, record.status, record.code, self.retry_after, self.remembered))
+        return trace.encode(Trace(tuple(self._steps), self.candidates, self.affinity, passed_left_out=self._left_out))

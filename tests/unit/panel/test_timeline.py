@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from django.contrib.auth.models import User
+
+from accounts.compile import Transport
+from accounts.failures import Next
+from accounts.models import Account
+from ir.errors import Culprit, Reason, Stage
+from ops.models import RequestRecord, RequestTrace
+from ops.trace import (
+    AnyStep,
+    Committed,
+    Ended,
+    Fallback,
+    Judged,
+    Look,
+    Mark,
+    Moved,
+    Passed,
+    Trace,
+    Tried,
+    Trouble,
+    Troubled,
+    Verdict,
+    builtins,
+)
+from panel.timeline import AFFINITIES, MOVES, TROUBLES, accounts_of, tell
+from tenants.models import Team
+from tests.unit.panel.conftest import make_record, make_user, signed_in
+
+
+def trace_of(first: int, second: int) -> Trace:
+    steps: tuple[AnyStep, ...] = (
+        Look(1, account=first, passed=(Passed(9, "resting", 4.25),), terms={"load": 0.5}),
+        Tried(
+            2, first, Transport.AGENT_RPC, 30, Reason.RATE_LIMIT, Stage.PREAMBLE, Culprit.ACCOUNT_MODEL,
+            "ERROR_RATE_LIMITED", Mark.HELD, 5.0,
+        ),
+        Moved(33, Next.SWITCH),
+        Look(33, account=second, load=2, canary=True),
+        Fallback(34, second, Transport.CLOUD_AGENTS),
+        Troubled(35, Trouble.CANARY_GRANTED),
+        Tried(36, second, Transport.CLOUD_AGENTS, 400),
+        Committed(50),
+        Judged(50, Verdict.CONFIRMED, (first,)),
+        Ended(440, 200),
+    )  # fmt: skip
+    return Trace(steps, candidates=3)
+
+
+@pytest.fixture
+def traced(red: Team) -> tuple[RequestRecord, Account]:
+    rows = [
+        Account.objects.create(name=name, kind="cursor", transport="agent_rpc", base_url="https://api2.cursor.sh")
+        for name in ("Purple Heron", "Grey Seal")
+    ]
+    record = make_record("req-1", red.pk)
+    trace = builtins(trace_of(rows[0].pk, rows[1].pk))
+    RequestTrace.objects.create(request_id=record.pk, started_at=record.started_at, trace=trace)
+    return record, rows[0]
+
+
+def test_there_are_words_for_everything_that_a_trace_can_hold() -> None:
+    assert set(MOVES) == set(Next)
+    assert set(TROUBLES) == set(Trouble)
+    assert len(AFFINITIES) == 3
+    assert {type(step) for step in trace_of(1, 2).steps} == set(get_args(AnyStep))
+    assert all(moment.text for moment in tell(trace_of(1, 2), None).moments)
+
+
+def test_moments_are_in_the_order_of_time() -> None:
+    moments = tell(trace_of(1, 2), None).moments
+    assert moments[-1].text == "The caller got 200."
+    assert [moment.at for moment in moments][:3] == ["1 ms", "2 ms", "33 ms"]
+
+
+def test_every_account_of_a_trace_is_named() -> None:
+    assert accounts_of(trace_of(1, 2)) == {1, 2, 9}
+
+
+def test_what_was_left_out_is_said() -> None:
+    trace = Trace((Ended(1, 503),), passed_left_out=40, steps_left_out=2)
+    assert "40 accounts that were looked at and 2 steps" in tell(trace, None).left_out
+
+
+def test_the_owner_reads_which_account_did_what(owner: User, traced: tuple[RequestRecord, Account]) -> None:
+    page = signed_in(owner).get("/requests/req-1").text
+    assert "Purple Heron was asked by agent rpc and failed at preamble: rate limit (ERROR_RATE_LIMITED)" in page
+    assert "Another account answered, so the earlier fault was the account&#x27;s: Purple Heron rests." in page
+    assert "a deleted account was not taken: resting, for 4.2 s more" in page
+
+
+def test_a_member_reads_the_same_without_names(red: Team, traced: tuple[RequestRecord, Account]) -> None:
+    page = signed_in(make_user("mia", red)).get("/requests/req-1").text
+    assert "Account 1 was asked and failed at preamble: rate limit" in page
+    assert not [word for word in ("Heron", "Seal", "agent rpc", "cloud agents", "ERROR_", "To blame") if word in page]
+
+
+def test_a_request_without_a_trace_says_so(owner: User, red: Team) -> None:
+    make_record("req-2", red.pk)
+    assert "No trace kept" in signed_in(owner).get("/requests/req-2").text
