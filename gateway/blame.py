@@ -5,8 +5,11 @@ Only faults of the account scopes leave a mark on an account (``accounts.failure
 
 from __future__ import annotations
 
+import logging
+import math
 import random
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -16,8 +19,10 @@ from accounts.failures import CONSEQUENCES
 from core.redis_pipe import PipeDown, PipeError
 from gateway.registry import Services
 from gateway.routing import Route
-from ir.errors import Fault
+from ir.errors import Fault, Reason
 from ops.trace import Mark
+
+log = logging.getLogger(__name__)
 
 
 class Effect(Struct, frozen=True):
@@ -37,9 +42,13 @@ class Blame:
         self._services = services
         self._route = route
         self._draws = draws
+        self._back: dict[int, float] = {}
+        """When the accounts that this turn sent to rest may serve again; those that an admin must wake never do."""
 
     async def suffer(self, account: AccountView, fault: Fault) -> Effect:
         """Does to the account what the fault calls for. Never raises: the request's own fate does not hang on it."""
+        if fault.reason is Reason.INTERNAL:
+            log.error("ALARM account %d could not be asked: %s at %s", account.id, fault.upstream_code, fault.stage)
         if CONSEQUENCES[fault.reason].rest is None:
             return UNMARKED
         try:
@@ -48,4 +57,17 @@ class Blame:
             )
         except (PipeDown, PipeError):
             return Effect(Mark.UNKNOWN)
-        return Effect(Mark.RESTED, rest) if rest else UNMARKED
+        if not rest:
+            return UNMARKED
+        self._services.rests.note(account, self._route.upstream_id, fault.reason, rest)
+        comes_back = CONSEQUENCES[fault.reason].state is None
+        self._back[account.id] = time.monotonic() + rest if comes_back else math.inf
+        return Effect(Mark.RESTED, rest)
+
+    def soonest(self, accounts: Sequence[AccountView]) -> float | None:
+        """Seconds until the first of ``accounts`` may serve again, all of which this turn has asked. None when that is
+        not known: one of them was not sent to rest, or none comes back by itself."""
+        if not all(account.id in self._back for account in accounts):
+            return None
+        first = min((self._back[account.id] for account in accounts), default=math.inf)
+        return max(0.0, first - time.monotonic()) if first < math.inf else None

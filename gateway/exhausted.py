@@ -73,25 +73,33 @@ ROWS: Mapping[Reason, Row] = {
 }
 
 
-def explain(fault: Fault) -> ApiError:
-    """The caller's answer for a request whose last attempt ended with ``fault``."""
+def explain(fault: Fault, soonest: float | None = None) -> ApiError:
+    """The caller's answer for a request whose last attempt ended with ``fault``. ``soonest``: seconds until an account
+    can serve again, where that is known; without it the upstream's hint counts, or else the row's guess."""
     row = ROWS[fault.reason]
-    wait = fault.retry_after if fault.retry_after is not None else row.retry_after
+    wait = next((known for known in (soonest, fault.retry_after, row.retry_after) if known is not None), None)
     needs_wait = row.kind in (Kind.RATE_LIMIT, Kind.NO_CAPACITY)
     return ApiError(
         row.kind, row.code, row.message, retry_after=wait if needs_wait else None, culprit=CULPRITS[fault.reason]
     )
 
 
-def refuse(refused: Refused) -> ApiError:
-    """The answer when no slot was to be had: the class of the reason, never an account."""
+def refuse(refused: Refused, *, pace: bool = False) -> ApiError:
+    """The answer when no slot was to be had: the class of the reason, never an account. ``pace``: all accounts rest
+    because they were asked too much."""
     if refused.shortage is Shortage.CALLER_BUSY:
         return ApiError(
             Kind.RATE_LIMIT, "concurrency_exceeded", "This API key has as many requests running as it may.",
             retry_after=1,
         )  # fmt: skip
+    wait = refused.soonest if refused.soonest is not None else 1
+    if pace and refused.shortage is Shortage.COOLED:
+        return ApiError(
+            Kind.RATE_LIMIT, "rate_limit_exceeded", "The pool's rate limit is reached.",
+            retry_after=wait, culprit=Culprit.ACCOUNT_MODEL,
+        )  # fmt: skip
     message = "every account is busy" if refused.shortage is Shortage.FULL else "every account is resting"
     return ApiError(
         Kind.NO_CAPACITY, "no_capacity", f"No account is available: {message}.",
-        retry_after=refused.soonest if refused.soonest is not None else 1, culprit=Culprit.GATEWAY,
+        retry_after=wait, culprit=Culprit.GATEWAY,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from accounts.failures import CONSEQUENCES, Next
-from accounts.leases import Caller, Lease
+from accounts.leases import Caller, Lease, Refused, Shortage
 from core import metrics
 from core.settings import Settings
 from gateway.attempts import Attempts, Errand
@@ -50,6 +50,7 @@ class Turn:
         self._caller = caller
         self._started = started
         self._attempts = Attempts(errand, settings, services, entry.record)
+        self._rests = services.rests
         self._blame = Blame(services, errand.route)
         self._committed = False
         self._seen: Counter[tuple[int, Reason]] = Counter()
@@ -104,7 +105,7 @@ class Turn:
         pause = PAUSES.get(fault.reason, 0.0) * (1 + 2 * random.random()) if move is Next.SAME else 0.0
         self._trace.add(Moved(self._at(), move, round(pause * 1000)))
         if move is Next.STOP:
-            raise explain(fault) from None
+            raise explain(fault, self._soonest(lease)) from None
         if move is Next.SWITCH:
             metrics.count_switch(fault.reason)
             self._left.add(lease.account.id)
@@ -124,7 +125,7 @@ class Turn:
     async def _lease(self, fault: Fault | None) -> Lease:
         """A slot on an account not left yet. Without one: the last fault's answer, or 503 with the reason's class."""
         if fault is not None and not self._may_begin():
-            raise explain(fault)
+            raise explain(fault, self._soonest())
         asked = time.monotonic()
         got = await self._entry.take(
             self._route.candidates,
@@ -139,7 +140,20 @@ class Turn:
         self._trace.looked(self._at(asked), waited, got)
         if isinstance(got, Lease):
             return got
-        raise explain(fault) if fault is not None else refuse(got)
+        if fault is not None:
+            raise explain(fault, self._soonest(refused=got))
+        raise refuse(got, pace=self._rests.are_pace(self._route.candidates, self._route.upstream_id))
+
+    def _soonest(self, lease: Lease | None = None, refused: Refused | None = None) -> float | None:
+        """Seconds until any account of the route can serve again, where that is known of all of them: of those that
+        this request asked (``lease``: the last of them), and from ``refused`` of all others."""
+        asked = self._left | {lease.account.id} if lease is not None else self._left
+        tried = [account for account in self._route.candidates if account.id in asked]
+        own = self._blame.soonest(tried)
+        if own is None or len(tried) == len(self._route.candidates):
+            return own
+        others = refused.soonest if refused is not None and refused.shortage is Shortage.COOLED else None
+        return min(own, others) if others is not None else None
 
     def _begin(self) -> float:
         """When an attempt begins; the first ends our own part of the time that the caller waits."""

@@ -13,6 +13,7 @@ from core.outbound import Outbound, allow_list, provider_hosts
 from core.redis_pipe import Pipe
 from gateway.contracts import Upstream
 from gateway.ledger import Ledger
+from gateway.rests import Rests
 from gateway.snapshot import Snapshot, Snapshots, load
 from gateway.upstreams.agent_rpc import AgentRpc
 from gateway.upstreams.asking import WIRES
@@ -35,6 +36,7 @@ class Services:
 
     def __init__(self) -> None:
         self.pepper = ""
+        self.rests = Rests()
         self.upstreams: Mapping[Transport, Upstream] = {}
 
     async def start(self) -> None:

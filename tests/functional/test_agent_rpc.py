@@ -266,7 +266,7 @@ CAUSES = {
     "update_required": Reason.CLIENT_OUTDATED,
     "suspicious": Reason.BLOCKED,
     "account_closed": Reason.ACCOUNT_CLOSED,
-    "aborted": Reason.CLIENT_GONE,
+    "aborted": Reason.TRANSIENT,
     "deadline": Reason.TIMEOUT,
     "unavailable": Reason.TRANSIENT,
     "internal": Reason.TRANSIENT,

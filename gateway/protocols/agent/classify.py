@@ -41,7 +41,7 @@ BY_ENUM: Mapping[int, Reason] = {
     18: Reason.AUTH_EXPIRED,
     19: Reason.PROTOCOL,
     20: Reason.CONTEXT_TOO_LONG,
-    21: Reason.CLIENT_GONE,
+    21: Reason.TRANSIENT,
     22: Reason.RATE_LIMIT,
     23: Reason.MODEL_GATED,
     24: Reason.FORBIDDEN,
@@ -86,8 +86,9 @@ MEANINGLESS = frozenset({0, 29, 52, 62})
 
 MANY_MEANINGS = frozenset({20, 28, 36, 38, 50})  # numbers whose title is asked first
 
+# A caller that leaves is noticed at the caller's own connection. An upstream that says so means something of its own.
 BY_CODE: Mapping[str, Reason] = {
-    "canceled": Reason.CLIENT_GONE,
+    "canceled": Reason.TRANSIENT,
     "unknown": Reason.TRANSIENT,
     "invalid_argument": Reason.BAD_REQUEST,
     "deadline_exceeded": Reason.TIMEOUT,

@@ -15,6 +15,7 @@ from core.settings import Settings
 from gateway.attempts import Errand
 from gateway.contracts import DEFAULT_POLICY, Clocks, Policy, Target
 from gateway.failover import Turn
+from gateway.rests import Rests
 from gateway.routing import Route
 from gateway.structured import Check
 from gateway.textbridge import wording
@@ -111,7 +112,10 @@ async def play(
         for number in range(1, accounts + 1)
     )
     services = SimpleNamespace(
-        upstreams={Transport.AGENT_RPC: asked}, bearers=FakeBearers(), sealed=lambda credential: b""
+        upstreams={Transport.AGENT_RPC: asked},
+        bearers=FakeBearers(),
+        sealed=lambda credential: b"",
+        rests=Rests(),
     )
     errand = Errand(request, Route(ModelView("m", "m-up"), "m", "m-up", {}, views), 1, False, form, policy)
     turn = Turn(errand, Settings(), cast("Any", asked), cast("Any", services), NOBODY, time.monotonic())
