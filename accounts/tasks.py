@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import asyncio
 
-from celery import shared_task
 from django.conf import settings
 
 from accounts import effects, queries, usable
 from accounts.compile import AccountView, compile_accounts
 from accounts.usable import Usable
 from core import redis
+from core.jobs import Counts, job
 from core.redis_pipe import Pipe
 
 
-@shared_task  # type: ignore[untyped-decorator]
-def apply_effects() -> None:
-    effects.apply_effects(redis.connection())
+@job(limit=60)
+def apply_effects() -> Counts:
+    return {"effects": effects.apply_effects(redis.connection())}
 
 
-@shared_task  # type: ignore[untyped-decorator]
-def restore_cooldowns() -> None:
-    effects.restore_cooldowns(redis.connection())
+@job(limit=60)
+def restore_cooldowns() -> Counts:
+    return {"resting": effects.restore_cooldowns(redis.connection())}
 
 
-@shared_task  # type: ignore[untyped-decorator]
-def refresh_catalogue() -> None:
+@job()
+def refresh_catalogue() -> Counts:
     accounts = compile_accounts(queries.account_rows())
     found = asyncio.run(_refresh(accounts, dict(queries.sealed_credentials())))
-    usable.end_gates(redis.connection(), found)
+    return {"accounts": len(found), "ungated": usable.end_gates(redis.connection(), found)}
 
 
 async def _refresh(accounts: tuple[AccountView, ...], sealed: dict[int, bytes]) -> dict[int, Usable]:

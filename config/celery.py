@@ -1,4 +1,4 @@
-"""The background jobs: a Celery application whose timetable is one table.
+"""The background jobs: a Celery application that follows ``config.timetable``.
 
 Tasks are thin and idempotent; each app keeps its own in ``tasks.py``. A job that could not run before its next turn
 is dropped (``expires``), so a stopped worker leaves no backlog.
@@ -14,19 +14,9 @@ from celery import Celery
 from celery.signals import beat_init, worker_ready
 from django.conf import settings
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+from config.timetable import TIMETABLE
 
-# Task → seconds between two runs.
-TIMETABLE: dict[str, float] = {
-    "ops.tasks.drain_records": 1,
-    "ops.tasks.reap_lost": 10,
-    "ops.tasks.sweep_traces": 600,
-    "accounts.tasks.apply_effects": 1,
-    "accounts.tasks.restore_cooldowns": 60,
-    "accounts.tasks.refresh_catalogue": 300,
-    "gateway.tasks.sweep_conversations": 600,
-    "gateway.tasks.sweep_cloud_agents": 60,
-}
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 app = Celery("poolgate", broker=settings.REDIS_URL or None)
 app.conf.update(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from config.environment import ROOT, data_dir, find, find_list, parse_database_url
+from config.timetable import TIMETABLE
 
 BASE_DIR = ROOT
 DATA_DIR = data_dir()
@@ -18,6 +19,7 @@ POOLGATE_ENCRYPTION_KEYS = find_list("POOLGATE_ENCRYPTION_KEYS")
 POOLGATE_METRICS_TOKEN = find("POOLGATE_METRICS_TOKEN")
 POOLGATE_UPSTREAM_HOSTS = find_list("POOLGATE_UPSTREAM_HOSTS")
 POOLGATE_PRIVATE_NETWORKS = find_list("POOLGATE_PRIVATE_NETWORKS")
+POOLGATE_TIMETABLE = TIMETABLE
 REDIS_URL = find("REDIS_URL")
 
 DEBUG = False

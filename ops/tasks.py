@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from celery import shared_task
 from django.utils import timezone
 
 from core import redis, settings_store
+from core.jobs import Counts, job
 from ops import drain
 
 
-@shared_task  # type: ignore[untyped-decorator]
-def drain_records() -> None:
-    drain.drain_records(redis.connection())
+@job(limit=60)
+def drain_records() -> Counts:
+    return {"entries": drain.drain_records(redis.connection())}
 
 
-@shared_task  # type: ignore[untyped-decorator]
-def reap_lost() -> None:
-    drain.reap_lost(redis.connection())
+@job(limit=60)
+def reap_lost() -> Counts:
+    return {"lost": drain.reap_lost(redis.connection())}
 
 
-@shared_task  # type: ignore[untyped-decorator]
-def sweep_traces() -> None:
-    drain.sweep_traces(timezone.now(), settings_store.current().trace_days)
+@job()
+def sweep_traces() -> Counts:
+    return {"deleted": drain.sweep_traces(timezone.now(), settings_store.current().trace_days)}

@@ -64,6 +64,8 @@ RULES: Mapping[str, Rule] = {
     "requests": Rule(Role.SIGNED_IN),
     "request": Rule(Role.SIGNED_IN),
     "accounts": Rule(Role.OWNER),
+    "jobs": Rule(Role.OWNER),
+    "jobs_live": Rule(Role.OWNER),
     "keys": Rule(Role.OWNER),
     "key_new": Rule(Role.OWNER, _READ_AND_SEND),
     "key": Rule(Role.OWNER, _READ_AND_SEND),

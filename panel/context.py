@@ -28,6 +28,7 @@ NAVIGATION = (
     Entry("Requests", "list-details", ("requests", "request")),
     Entry("Accounts", "server-2", ("accounts",)),
     Entry("Keys", "key", ("keys", "key_new", "key", "key_revoke")),
+    Entry("Jobs", "activity", ("jobs",)),
     Entry("Settings", "adjustments-horizontal", ("settings", "settings_save", "settings_history")),
 )
 

@@ -6,6 +6,7 @@ from django.urls import path
 
 from panel.accounts import accounts
 from panel.api import api
+from panel.jobs import jobs, jobs_live
 from panel.keys import key, key_new, key_revoke, keys
 from panel.overview import overview, overview_chart, overview_live
 from panel.requests import request, requests
@@ -19,6 +20,8 @@ urlpatterns = [
     path("requests", requests, name="requests"),
     path("requests/<str:request_id>", request, name="request"),
     path("accounts", accounts, name="accounts"),
+    path("jobs", jobs, name="jobs"),
+    path("jobs/live", jobs_live, name="jobs_live"),
     path("keys", keys, name="keys"),
     path("keys/new", key_new, name="key_new"),
     path("keys/<str:public_id>", key, name="key"),

@@ -29,6 +29,10 @@ _COLOURS = {
     "needs_sign_in": "orange",
     "blocked": "red",
     "disabled": "secondary",
+    "done": "green",
+    "running": "blue",
+    "lost": "orange",
+    "overdue": "red",
 }
 
 

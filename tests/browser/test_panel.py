@@ -39,6 +39,7 @@ PAGES = (
     "/requests",
     "/requests/req-0000",
     "/accounts",
+    "/jobs",
     "/keys",
     "/keys/new",
     "/settings",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from config.celery import TIMETABLE, app
+from config.celery import app
+from config.timetable import TIMETABLE
 
 
 def test_every_job_of_the_timetable_exists_and_every_job_has_its_time() -> None:
