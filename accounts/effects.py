@@ -84,7 +84,7 @@ def restore_cooldowns(client: redis.Redis) -> int:
     """Brings the rows' cooldowns back into a Redis that forgot them, drops rows long over. Returns how many rest."""
     now = timezone.now()
     Cooldown.objects.filter(until__lt=now - KEPT_AFTER_END).delete()
-    rows = Cooldown.objects.filter(until__gt=now).values_list("account_id", "model", "until")
+    rows = Cooldown.objects.values_list("account_id", "model", "until")
     resting = (Resting(account_id, model, until.timestamp()) for account_id, model, until in rows)
     return cooldowns.restore(client, resting, now.timestamp())
 

@@ -46,11 +46,28 @@ class Rest(Struct, frozen=True):
     A hint of the upstream wins when it is positive and at most ``longest_hint``. Without one it is ``seconds``, and
     where ``growing_to`` is set, that doubles with every further strike up to there (a strike while it already rests
     counts for nothing: they belong together).
+
+    ``tentative``: without a hint nobody knows yet who is to blame. Nothing is final before another account has
+    answered the same request; until then the account is passed by for ``hold`` seconds.
+    ``strikes``: this many within ``window`` seconds before anything rests at all, and ``then`` for each one more.
     """
 
     seconds: float
     longest_hint: float = 0
     growing_to: float = 0
+    tentative: bool = False
+    hold: float = 0
+    strikes: int = 1
+    window: float = 0
+    then: float = 0
+
+
+class Escalation(Struct, frozen=True):
+    """So many within ``window`` seconds, and an admin has to look: the account's state changes."""
+
+    times: int
+    window: float
+    state: AccountState
 
 
 class Consequence(Struct, frozen=True):
@@ -65,18 +82,14 @@ class Consequence(Struct, frozen=True):
     grain: Grain = Grain.NONE
     rest: Rest | None = None
     state: AccountState | None = None
+    escalation: Escalation | None = None
     refresh_first: bool = False
-
-
-class Sentence(Struct, frozen=True):
-    """A rest measured out for one fault: fixed, or growing from ``seconds`` up to ``growing_to`` when that is set."""
-
-    seconds: float
-    growing_to: float = 0
 
 
 BRIDGE = Rest(10 * MINUTE)
 """With a change of state: rests the account at once, until the change has reached every process."""
+
+HOLD = 5.0
 
 _STOP = Consequence(Next.STOP)
 
@@ -94,9 +107,16 @@ CONSEQUENCES: Mapping[Reason, Consequence] = {
     # The account's.
     Reason.AUTH_EXPIRED: Consequence(Next.SAME, then=Next.SWITCH, refresh_first=True),
     Reason.AUTH_REVOKED: Consequence(Next.SWITCH, grain=Grain.ACCOUNT, rest=BRIDGE, state=AccountState.NEEDS_SIGN_IN),
-    Reason.FORBIDDEN: Consequence(Next.SWITCH, grain=Grain.ACCOUNT, rest=Rest(10 * MINUTE)),
+    Reason.FORBIDDEN: Consequence(
+        Next.SWITCH,
+        grain=Grain.ACCOUNT,
+        rest=Rest(10 * MINUTE),
+        escalation=Escalation(3, 3 * HOUR, AccountState.BLOCKED),
+    ),
     Reason.PAYMENT: Consequence(Next.SWITCH, grain=Grain.ACCOUNT, rest=BRIDGE, state=AccountState.DISABLED),
-    Reason.QUOTA: Consequence(Next.SWITCH, grain=Grain.ACCOUNT, rest=Rest(15 * MINUTE, longest_hint=32 * DAY)),
+    Reason.QUOTA: Consequence(
+        Next.SWITCH, grain=Grain.ACCOUNT, rest=Rest(15 * MINUTE, longest_hint=32 * DAY, tentative=True, hold=HOLD)
+    ),
     Reason.DEVICE_LIMIT: Consequence(Next.SWITCH, grain=Grain.ACCOUNT, rest=Rest(DAY)),
     # A block is a notice to the operator, never a reason to send the same traffic from elsewhere.
     Reason.BLOCKED: Consequence(Next.STOP, grain=Grain.ACCOUNT, rest=BRIDGE, state=AccountState.BLOCKED),
@@ -104,11 +124,19 @@ CONSEQUENCES: Mapping[Reason, Consequence] = {
     Reason.MODEL_GATED: Consequence(Next.SWITCH, grain=Grain.ACCOUNT_MODEL, rest=Rest(12 * HOUR)),
     Reason.MODEL_LIMIT: Consequence(Next.SWITCH, grain=Grain.ACCOUNT_MODEL, rest=Rest(6 * HOUR, longest_hint=32 * DAY)),
     Reason.RATE_LIMIT: Consequence(
-        Next.SWITCH, grain=Grain.ACCOUNT_MODEL, rest=Rest(5.0, longest_hint=DAY, growing_to=5 * MINUTE)
+        Next.SWITCH,
+        grain=Grain.ACCOUNT_MODEL,
+        rest=Rest(5.0, longest_hint=DAY, growing_to=5 * MINUTE, tentative=True, hold=HOLD),
+    ),
+    # One is nobody's fault; several on one account while others answer are its own.
+    Reason.TRANSIENT: Consequence(
+        Next.SAME,
+        then=Next.SWITCH,
+        grain=Grain.ACCOUNT_MODEL,
+        rest=Rest(10.0, tentative=True, strikes=2, window=MINUTE, then=45.0),
     ),
     # The upstream's and the way's: an account is not to blame for them.
-    Reason.CAPACITY: Consequence(Next.SAME, then=Next.SWITCH),
-    Reason.TRANSIENT: Consequence(Next.SAME, then=Next.SWITCH),
+    Reason.CAPACITY: Consequence(Next.SAME, then=Next.SWITCH, switches=2),
     Reason.TIMEOUT: Consequence(Next.SWITCH),
     Reason.CUT: Consequence(Next.SAME, then=Next.SWITCH),
     Reason.EMPTY: Consequence(Next.SWITCH, switches=1),
@@ -116,20 +144,22 @@ CONSEQUENCES: Mapping[Reason, Consequence] = {
     Reason.BROKEN_TOOL_CALL: _STOP,
     Reason.MISSING_TOOL_CALL: Consequence(Next.SAME),  # a model may obey when it is asked once more
     Reason.INVALID_OUTPUT: Consequence(Next.SAME),  # it is told what was wrong
-    # Ours: another account would meet the same bug.
-    Reason.PROTOCOL: _STOP,
+    # Ours: another account would most likely meet the same bug, so one more is asked and no further.
+    Reason.PROTOCOL: Consequence(Next.SWITCH, switches=1),
     Reason.CLIENT_OUTDATED: _STOP,
     # Ours as well, but most often about this one account: its credential cannot be opened, its address is refused.
     Reason.INTERNAL: Consequence(Next.SWITCH),
 }
 
 
-def sentence(fault: Fault, draw: float) -> Sentence | None:
-    """How long the fault's grain rests; None for not at all. ``draw`` in [0, 1) spreads a hint."""
+def hint_of(fault: Fault) -> float | None:
+    """The upstream's own time, in seconds, where it can be believed."""
     rest = CONSEQUENCES[fault.reason].rest
-    if rest is None:
-        return None
     hint = fault.retry_after
-    if hint is not None and 0 < hint <= rest.longest_hint:
-        return Sentence(hint * (1 + HINT_SPREAD * draw))
-    return Sentence(rest.seconds, rest.growing_to)
+    return hint if rest is not None and hint is not None and 0 < hint <= rest.longest_hint else None
+
+
+def is_tentative(fault: Fault) -> bool:
+    """Whether it takes another account's answer to the same request to say who is to blame."""
+    rest = CONSEQUENCES[fault.reason].rest
+    return rest is not None and rest.tentative and hint_of(fault) is None

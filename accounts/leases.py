@@ -179,6 +179,10 @@ class Slots:
             del self._cooled[what]
         return set(self._cooled)
 
+    def forget_rests(self) -> None:
+        """Believes nothing that was heard of rests: an admin may have ended some."""
+        self._cooled.clear()
+
     async def take(
         self, accounts: Iterable[AccountView], model: str, holder: str, *, life: float, caller: Caller = NOBODY
     ) -> Lease | Refused:

@@ -53,7 +53,7 @@ async def refresh(pipe: Pipe, accounts: Iterable[AccountView], sealed: Mapping[i
             try:
                 models = await _ask(bearers, outbound, account, sealed[account.credential_id])
             except Fault as fault:
-                rest = await cooldowns.apply(pipe, account, "", fault, random.random())  # noqa: S311 (spread)
+                rest = (await cooldowns.apply(pipe, account, "", fault, random.random())).rest  # noqa: S311 (spread)
                 log.warning("account %d: catalogue: %s (rests %.0f s)", account.id, fault, rest)
                 continue
             finally:

@@ -229,6 +229,7 @@ def clear_cooldowns(account: Account, model: str | None = None, *, actor: Actor 
     """Ends the rest of one upstream model ("": the account's own), or with None every rest of the account.
 
     Redis first: selection sees it at once, and an effect that is still on its way finds nothing left to write down.
+    Published, because processes remember for some seconds what they heard of rests.
     Raises ``RedisError``, and then nothing has changed.
     """
     rows = Cooldown.objects.filter(account=_lock(account))
@@ -238,6 +239,7 @@ def clear_cooldowns(account: Account, model: str | None = None, *, actor: Actor 
     before = [{"model": row.model, "reason": row.reason, "until": row.until.isoformat()} for row in rows]
     rows.delete()
     audit.record(actor, "account.clear_cooldowns", account, before={"cooldowns": before}, after={"cooldowns": []})
+    publish.bump()
 
 
 @transaction.atomic

@@ -45,24 +45,24 @@ class Blame:
         self._back: dict[int, float] = {}
         """When the accounts that this turn sent to rest may serve again; those that an admin must wake never do."""
 
-    async def suffer(self, account: AccountView, fault: Fault) -> Effect:
-        """Does to the account what the fault calls for. Never raises: the request's own fate does not hang on it."""
+    async def suffer(self, account: AccountView, fault: Fault, *, answered: bool = False) -> Effect:
+        """Does to the account what the fault calls for. ``answered``: the answer had begun, so the request is not to
+        blame. Never raises: the request's own fate does not hang on it."""
         if fault.reason is Reason.INTERNAL:
             log.error("ALARM account %d could not be asked: %s at %s", account.id, fault.upstream_code, fault.stage)
         if CONSEQUENCES[fault.reason].rest is None:
             return UNMARKED
         try:
-            rest = await cooldowns.apply(
-                self._services.ledger.pipe, account, self._route.upstream_id, fault, self._draws()
-            )
+            apply = cooldowns.confirm if answered else cooldowns.apply
+            applied = await apply(self._services.ledger.pipe, account, self._route.upstream_id, fault, self._draws())
         except (PipeDown, PipeError):
             return Effect(Mark.UNKNOWN)
-        if not rest:
+        if not applied.rest:
             return UNMARKED
-        self._services.rests.note(account, self._route.upstream_id, fault.reason, rest)
+        self._services.rests.note(account, self._route.upstream_id, fault.reason, applied.rest)
         comes_back = CONSEQUENCES[fault.reason].state is None
-        self._back[account.id] = time.monotonic() + rest if comes_back else math.inf
-        return Effect(Mark.RESTED, rest)
+        self._back[account.id] = time.monotonic() + applied.rest if comes_back else math.inf
+        return Effect(Mark.HELD if applied.held else Mark.RESTED, applied.rest)
 
     def soonest(self, accounts: Sequence[AccountView]) -> float | None:
         """Seconds until the first of ``accounts`` may serve again, all of which this turn has asked. None when that is

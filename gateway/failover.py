@@ -175,7 +175,7 @@ class Turn:
             fault = Fault(Reason.AUTH_REVOKED, fault.stage, upstream_code=fault.upstream_code)
         if CONSEQUENCES[fault.reason].refresh_first:
             self._attempts.renew_next(account)
-        self._note(lease, began, fault, await self._blame.suffer(account, fault))
+        self._note(lease, began, fault, await self._blame.suffer(account, fault, answered=self._committed))
         return fault
 
     def _next(self, fault: Fault, lease: Lease) -> Next:

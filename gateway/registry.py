@@ -47,7 +47,7 @@ class Services:
         self.ledger = Ledger(self.pipe, secrets.token_hex(6))
         self.outbound = Outbound()
         self.bearers = Bearers(self.pipe, self.outbound)
-        self.snapshots = Snapshots(load, environment.REDIS_URL)
+        self.snapshots = Snapshots(load, environment.REDIS_URL, self.ledger.slots.forget_rests)
         allowed, providers = allow_list(), Door(provider_hosts())
         self.upstreams = {
             Transport.AGENT_RPC: AgentRpc(Door(allowed)),

@@ -73,10 +73,14 @@ def compose(version: int) -> Snapshot:
 
 
 class Snapshots:
-    """Holds the current snapshot and keeps it current. ``load`` is blocking and runs in a thread."""
+    """Holds the current snapshot and keeps it current. ``load`` is blocking and runs in a thread; ``on_change`` is told
+    of each new one."""
 
-    def __init__(self, load: Callable[[int], Snapshot], redis_url: str) -> None:
+    def __init__(
+        self, load: Callable[[int], Snapshot], redis_url: str, on_change: Callable[[], None] = lambda: None
+    ) -> None:
         self.current: Snapshot | None = None
+        self._on_change = on_change
         self.problem = "the configuration is not loaded yet"
         self._load = load
         self._redis: Redis = Redis.from_url(redis_url)
@@ -121,6 +125,7 @@ class Snapshots:
             self.problem = ""
             metrics.set_generation(version)
             metrics.allow_models(self.current.names.models)
+            self._on_change()
         except Exception as error:
             # Whatever the reason, the last good snapshot keeps working; the next look tries again.
             self.problem = "the configuration cannot be loaded"

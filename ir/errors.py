@@ -97,7 +97,7 @@ CULPRITS: Mapping[Reason, Culprit] = {
     Reason.MODEL_LIMIT: Culprit.ACCOUNT_MODEL,
     Reason.RATE_LIMIT: Culprit.ACCOUNT_MODEL,
     Reason.CAPACITY: Culprit.UPSTREAM,
-    Reason.TRANSIENT: Culprit.UPSTREAM,
+    Reason.TRANSIENT: Culprit.ACCOUNT_MODEL,
     Reason.TIMEOUT: Culprit.UPSTREAM,
     Reason.CUT: Culprit.UPSTREAM,
     Reason.EMPTY: Culprit.UPSTREAM,
