@@ -95,14 +95,30 @@ class Settings:
         unit="parts", group="Budgets",
     )  # fmt: skip
     max_attempts: int = _knob(3, "Accounts tried for one request.", low=1, high=5, unit="accounts", group="Failover")
+    retry_share: float = _knob(
+        0.2, "Second attempts that one process makes, for each request of the last 10 seconds.", low=0, high=5,
+        group="Failover",
+    )  # fmt: skip
+    retry_floor: int = _knob(
+        10, "Second attempts in 10 seconds that one process may always make.", low=0, high=10_000, unit="attempts",
+        group="Failover",
+    )  # fmt: skip
     body_timeout: float = _knob(
         30.0, "Longest wait for the next piece of a request body.", low=1, high=300, unit="s", group="Clocks"
     )
     connect_timeout: float = _knob(
         10.0, "Longest wait for a connection to an upstream.", low=0.5, high=60, unit="s", group="Clocks"
     )
+    first_token_floor: float = _knob(
+        30.0, "Wait for the first output that every attempt gets, however fast its model usually is.",
+        low=1, high=600, unit="s", group="Clocks",
+    )  # fmt: skip
     first_token_timeout: float = _knob(
-        60.0, "Longest wait for the first output of one attempt.", low=1, high=600, unit="s", group="Clocks"
+        120.0, "Longest wait for the first output of one attempt; less where a model is usually faster.",
+        low=1, high=600, unit="s", group="Clocks",
+    )  # fmt: skip
+    last_attempt_extra: float = _knob(
+        60.0, "Further wait where no other account could be asked.", low=0, high=600, unit="s", group="Clocks"
     )
     idle_timeout: float = _knob(90.0, "Longest gap within an answer.", low=1, high=600, unit="s", group="Clocks")
     turn_timeout: float = _knob(900.0, "Longest turn.", low=10, high=3600, unit="s", group="Clocks")

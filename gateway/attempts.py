@@ -29,7 +29,8 @@ from ops.record import Record
 
 
 class Errand(Struct, frozen=True):
-    """A request that may be sent: understood, within its budgets, with somewhere to go; ``input_tokens`` estimated."""
+    """A request that may be sent: understood, within its budgets, with somewhere to go; ``input_tokens`` estimated;
+    ``fingerprint`` is its name in ``gateway.refusals``."""
 
     request: Request
     route: Route
@@ -37,6 +38,7 @@ class Errand(Struct, frozen=True):
     expose_reasoning: bool
     check: Check | None = None
     policy: Policy = DEFAULT_POLICY
+    fingerprint: str = ""
 
 
 class Attempts:

@@ -15,19 +15,23 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
+from accounts.compile import AccountView
 from accounts.failures import CONSEQUENCES, Next
 from accounts.leases import Caller, Lease, Refused, Shortage
+from accounts.troubles import egress_of, upstream_of
 from core import metrics
+from core.redis_pipe import PipeDown, PipeError
 from core.settings import Settings
+from gateway import refusals
 from gateway.attempts import Attempts, Errand
-from gateway.blame import UNMARKED, Blame, Effect
+from gateway.blame import UNMARKED, Blame, Effect, Settled
 from gateway.exhausted import explain, refuse
 from gateway.ledger import Entry
 from gateway.registry import Services
 from ir.errors import ApiError, Fault, Reason, Stage
 from ir.events import Event
 from ops.record import Attempt
-from ops.trace import Committed, Fallback, Mark, Moved
+from ops.trace import Committed, Fallback, Judged, Mark, Moved, Trouble, Troubled
 
 LAST_START = 60.0
 """Seconds after arrival beyond which no new attempt begins: the caller has waited long enough to be told."""
@@ -50,11 +54,14 @@ class Turn:
         self._caller = caller
         self._started = started
         self._attempts = Attempts(errand, settings, services, entry.record)
-        self._rests = services.rests
-        self._blame = Blame(services, errand.route)
+        self._services = services
+        self._streamed = errand.request.stream
+        self._fingerprint = errand.fingerprint
+        self._blame = Blame(services, errand)
         self._committed = False
         self._seen: Counter[tuple[int, Reason]] = Counter()
         self._left: set[int] = set()
+        self._closed_ways: set[str] = set()
         self._trace.candidates = len(errand.route.candidates)
 
     def last_sign(self) -> float:
@@ -72,13 +79,14 @@ class Turn:
         lease: Lease | None = None
         try:
             while True:
-                lease = lease or await self._lease(fault)
+                if lease is None:
+                    lease = await (self._first_lease() if fault is None else self._lease(fault))
                 began = self._begin()
                 try:
-                    async with aclosing(self._attempts.make(lease, self._settings.first_token_timeout)) as batches:
+                    async with aclosing(self._attempts.make(lease, self._patience())) as batches:
                         async for batch in batches:
                             if not self._committed:
-                                self._commit()
+                                await self._commit(lease, began)
                             yield batch
                     self._note(lease, began)
                     return
@@ -99,19 +107,51 @@ class Turn:
         """What the next attempt has: the slot of this one, or None for another account. Raises ``ApiError`` when there
         is no next attempt."""
         move = self._next(fault, lease)
-        if move is not Next.SAME and self._may_begin() and self._attempts.fall_back(fault, lease.account):
+        falls = move is not Next.SAME and self._may_begin() and self._attempts.fall_back(fault, lease.account)
+        if move is Next.STOP and not falls:
+            self._trace.add(Moved(self._at(), Next.STOP))
+            raise await self._explain(fault, lease) from None
+        if not self._services.retries.may_retry(self._settings.retry_share, self._settings.retry_floor):
+            self._trace.add(Troubled(self._at(), Trouble.BUDGET_SPENT))
+            raise await self._explain(fault, lease) from None
+        if falls:
             self._trace.add(Fallback(self._at(), lease.account.id, self._attempts.way(lease.account)))
             return lease
         pause = PAUSES.get(fault.reason, 0.0) * (1 + 2 * random.random()) if move is Next.SAME else 0.0
         self._trace.add(Moved(self._at(), move, round(pause * 1000)))
-        if move is Next.STOP:
-            raise explain(fault, self._soonest(lease)) from None
         if move is Next.SWITCH:
             metrics.count_switch(fault.reason)
             self._left.add(lease.account.id)
             return None
         await asyncio.sleep(pause)
         return lease
+
+    async def _explain(self, fault: Fault, lease: Lease | None = None, refused: Refused | None = None) -> ApiError:
+        """The caller's answer after the last attempt, once it is settled who is to blame for the earlier ones."""
+        self._settle(await self._blame.gave_up(alike=len({reason for _, reason in self._seen}) == 1))
+        return explain(fault, self._soonest(lease, refused))
+
+    async def _first_lease(self) -> Lease:
+        """A slot, unless every account refused the same request a moment ago: then that answer is raised. Slot and
+        memory are asked for in one round trip; a slot that is not used goes back with the record."""
+        services = self._services
+        services.retries.request()
+        memory = refusals.ask(services.ledger.pipe, self._fingerprint)
+        got: Lease | ApiError
+        try:
+            got = await self._lease(None)
+        except ApiError as error:
+            got = error
+        try:
+            refusal = await refusals.hear(memory, time.time())
+        except (PipeDown, PipeError):
+            refusal = None
+        if refusal is not None:
+            self._trace.remembered = True
+            raise explain(refusal.fault)
+        if isinstance(got, ApiError):
+            raise got
+        return got
 
     async def _give_up(self, error: ApiError) -> Sequence[Event]:
         """The text that came in place of a demanded call, where the key takes that. Raises ``error`` otherwise."""
@@ -125,10 +165,13 @@ class Turn:
     async def _lease(self, fault: Fault | None) -> Lease:
         """A slot on an account not left yet. Without one: the last fault's answer, or 503 with the reason's class."""
         if fault is not None and not self._may_begin():
-            raise explain(fault, self._soonest())
+            raise await self._explain(fault)
+        candidates = self._route.candidates
+        if self._closed_ways or await self._services.troubles.are_known():
+            candidates = await self._open_to(fault)
         asked = time.monotonic()
         got = await self._entry.take(
-            self._route.candidates,
+            candidates,
             self._route.upstream_id,
             exclude=self._left,
             caller=self._caller,
@@ -141,8 +184,38 @@ class Turn:
         if isinstance(got, Lease):
             return got
         if fault is not None:
-            raise explain(fault, self._soonest(refused=got))
-        raise refuse(got, pace=self._rests.are_pace(self._route.candidates, self._route.upstream_id))
+            raise await self._explain(fault, refused=got)
+        raise refuse(got, pace=self._services.rests.are_pace(self._route.candidates, self._route.upstream_id))
+
+    async def _open_to(self, fault: Fault | None) -> tuple[AccountView, ...]:
+        """The accounts that no trouble stands in the way of, or those that this request may try as a canary.
+
+        A way out that failed in this turn, or that rests for all, is taken where there is no other: what came back may
+        have been about the account.
+        """
+        troubles, accounts = self._services.troubles, self._route.candidates
+        resting, circuits = troubles.resting_egress(), troubles.open_circuits()
+        if self._closed_ways:
+            accounts = tuple(account for account in accounts if egress_of(account) not in self._closed_ways) or accounts
+        if resting:
+            accounts = tuple(account for account in accounts if egress_of(account) not in resting) or accounts
+        if not circuits:
+            return accounts
+        upstream_id = self._route.upstream_id
+        free = tuple(account for account in accounts if upstream_of(account, upstream_id) not in circuits)
+        if free or not accounts:
+            return free
+        if fault is not None:
+            raise await self._explain(fault)
+        try:
+            allowed, wait = await self._blame.ask_leave(accounts)
+        except (PipeDown, PipeError):
+            return accounts  # no slot will be had either, and that is what the caller is told
+        granted = Trouble.CANARY_GRANTED if allowed else Trouble.CANARY_REFUSED
+        self._trace.add(Troubled(self._at(), granted, wait))
+        if not allowed:
+            raise explain(Fault(Reason.CAPACITY, Stage.CONNECT), wait)
+        return allowed
 
     def _soonest(self, lease: Lease | None = None, refused: Refused | None = None) -> float | None:
         """Seconds until any account of the route can serve again, where that is known of all of them: of those that
@@ -162,9 +235,25 @@ class Turn:
             record.overhead_ms = max(0, round((began - self._started) * 1000) - record.body_ms)
         return began
 
-    def _commit(self) -> None:
+    async def _commit(self, lease: Lease, began: float) -> None:
+        """The answer has begun: nothing switches any more, and what failed before it was to blame."""
         self._committed = True
         self._trace.add(Committed(self._at()))
+        if self._streamed:
+            self._services.pace.note(self._route.upstream_id, time.monotonic() - began)
+        self._settle(await self._blame.answered(lease.account))
+
+    def _settle(self, settled: Sequence[Settled]) -> None:
+        for item in settled:
+            if isinstance(item, Trouble):
+                self._trace.add(Troubled(self._at(), item))
+            else:
+                self._trace.add(Judged(self._at(), item.verdict, item.accounts))
+
+    def _patience(self) -> float:
+        """Seconds that the next attempt may take until its first output."""
+        last = len(self._left) + 1 >= min(self._settings.max_attempts, len(self._route.candidates))
+        return self._services.pace.limit(self._route.upstream_id, self._settings, last=last)
 
     async def _suffer(self, fault: Fault, lease: Lease, began: float) -> Fault:
         """What the fault does to the account, and to the record. Gives the fault that counts."""
@@ -173,6 +262,8 @@ class Turn:
         if fault.reason is Reason.AUTH_EXPIRED and self._seen[account.id, fault.reason] > 1:
             # A fresh credential was refused as well: it is not its age.
             fault = Fault(Reason.AUTH_REVOKED, fault.stage, upstream_code=fault.upstream_code)
+        if fault.reason is Reason.EGRESS:
+            self._closed_ways.add(egress_of(account))
         if CONSEQUENCES[fault.reason].refresh_first:
             self._attempts.renew_next(account)
         self._note(lease, began, fault, await self._blame.suffer(account, fault, answered=self._committed))
@@ -202,7 +293,7 @@ class Turn:
         """Within the accounts that a request may try, and the moves that this reason is worth."""
         if len(self._left) + 1 >= self._settings.max_attempts:
             return False
-        return most is None or sum(seen == reason for _, seen in self._seen) <= most
+        return most is None or sum(seen is reason for _, seen in self._seen) <= most
 
     def _times(self, reason: Reason, lease: Lease | None) -> int:
         """How often it went wrong this way: on one account, or on all where another would be no better."""

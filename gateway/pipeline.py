@@ -20,7 +20,7 @@ from msgspec import structs
 from accounts.leases import Caller
 from core import encryption, metrics
 from core.metrics import Rejection
-from gateway import aside, caller, continuity, routing, structured
+from gateway import aside, caller, continuity, refusals, routing, structured
 from gateway.answer import Answer
 from gateway.attempts import Errand
 from gateway.continuity import Keep
@@ -129,7 +129,8 @@ async def _prepare(
     by_key = settings.expose_thinking if key.expose_thinking is None else key.expose_thinking
     expose = by_key if role.REASONING_BY_KEY else request.thinking.visible
     keep = continuity.keeper(role, body, request, key, settings.conversation_ttl)
-    return Errand(request, route, input_tokens, expose, check, _policy(key)), keep
+    fingerprint = await aside.work(size, refusals.fingerprint, key.team_id, exchange.endpoint, raw)
+    return Errand(request, route, input_tokens, expose, check, _policy(key), fingerprint), keep
 
 
 def _policy(key: KeyView) -> Policy:

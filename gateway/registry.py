@@ -9,11 +9,14 @@ from django.conf import settings as environment
 
 from accounts.compile import Transport
 from accounts.credentials import Bearers
+from accounts.troubles import Troubles
 from core.outbound import Outbound, allow_list, provider_hosts
 from core.redis_pipe import Pipe
 from gateway.contracts import Upstream
 from gateway.ledger import Ledger
+from gateway.pace import Pace
 from gateway.rests import Rests
+from gateway.retry_budget import RetryBudget
 from gateway.snapshot import Snapshot, Snapshots, load
 from gateway.upstreams.agent_rpc import AgentRpc
 from gateway.upstreams.asking import WIRES
@@ -33,10 +36,11 @@ class Services:
     outbound: Outbound
     bearers: Bearers
     snapshots: Snapshots
+    troubles: Troubles
 
     def __init__(self) -> None:
         self.pepper = ""
-        self.rests = Rests()
+        self.rests, self.pace, self.retries = Rests(), Pace(), RetryBudget()
         self.upstreams: Mapping[Transport, Upstream] = {}
 
     async def start(self) -> None:
@@ -45,6 +49,7 @@ class Services:
         self.pepper = environment.POOLGATE_KEY_PEPPER
         self.pipe = await Pipe.connect(environment.REDIS_URL)
         self.ledger = Ledger(self.pipe, secrets.token_hex(6))
+        self.troubles = Troubles(self.pipe)
         self.outbound = Outbound()
         self.bearers = Bearers(self.pipe, self.outbound)
         self.snapshots = Snapshots(load, environment.REDIS_URL, self.ledger.slots.forget_rests)

@@ -57,7 +57,7 @@ class Tracer:
 
     def encode(self, record: Record) -> bytes:
         """The trace as it is stored, with the answer that ``record`` holds by now; empty without a step."""
-        if not self._steps:
+        if not self._steps and not self.remembered:
             return b""
         self.add(Ended(record.duration_ms, record.status, record.code, self.retry_after, self.remembered))
         return trace.encode(Trace(tuple(self._steps), self.candidates, self.affinity, passed_left_out=self._left_out))

@@ -37,6 +37,7 @@ class Mark(StrEnum):
     RESTED = "rested"
     HELD = "held"  # until it is known who is to blame
     GUARDED = "guarded"  # too few accounts would have been left: the circuit was opened instead
+    EGRESS = "egress"  # not the account, but its way out rests
     UNKNOWN = "unknown"  # the state store did not answer
 
 
@@ -60,7 +61,6 @@ class Trouble(StrEnum):
     CIRCUIT_CLOSED = "circuit_closed"
     CANARY_GRANTED = "canary_granted"
     CANARY_REFUSED = "canary_refused"
-    EGRESS_RESTED = "egress_rested"
     BUDGET_SPENT = "retry_budget_spent"
 
 

@@ -37,7 +37,6 @@ TROUBLES: Mapping[Trouble, str] = {
     Trouble.CIRCUIT_CLOSED: "The upstream's circuit was closed: it answers again",
     Trouble.CANARY_GRANTED: "The upstream's circuit is open; this request may try it",
     Trouble.CANARY_REFUSED: "The upstream's circuit is open; another request is trying it",
-    Trouble.EGRESS_RESTED: "The way out rests: it failed twice within a minute",
     Trouble.BUDGET_SPENT: "No further attempt: this process has made as many retries as it may",
 }
 AFFINITIES: Mapping[Affinity, str] = {
@@ -180,17 +179,22 @@ def _mark(step: Tried) -> str:
     marks: Mapping[Mark, Callable[[], str]] = {
         Mark.NONE: lambda: "",
         Mark.RESTED: lambda: f"The account rests for {step.rest:.0f} s",
-        Mark.HELD: lambda: f"The account is left alone for {step.rest:.0f} s, until it is known who is to blame",
+        Mark.HELD: lambda: f"It is not known yet who is to blame{_left_alone(step.rest)}",
         Mark.GUARDED: lambda: "The account does not rest: too few others would have been left",
+        Mark.EGRESS: lambda: f"Its way out rests for {step.rest:.0f} s: it failed twice within a minute",
         Mark.UNKNOWN: lambda: "The account was not marked: the state store did not answer",
     }
     return marks[step.mark]()
 
 
+def _left_alone(rest: float) -> str:
+    return f": the account is left alone for {rest:.0f} s" if rest else ""
+
+
 def _judged(step: Judged, names: Names) -> str:
     accounts = " and ".join(names(account) for account in step.accounts)
     if step.verdict is Verdict.CONFIRMED:
-        return f"Another account answered, so the earlier fault was the account's: {accounts} rests."
+        return f"Another account answered, so the earlier fault was the account's own: {accounts}."
     return f"All accounts failed alike, so none is to blame: {accounts} may serve again."
 
 

@@ -38,12 +38,12 @@ EACH, EACH_TWICE = (3,), (6,)
 TABLE = {
     "token_expired": Told(*UPSTREAM, "upstream_auth_failed", runs=EACH + EACH_TWICE),  # a new token is not renewed
     "key_bad": Told(*UPSTREAM, "upstream_auth_failed", runs=EACH),
-    "usage_exhausted": Told(*PACE, "rate_limit_exceeded", 900, runs=EACH),
+    "usage_exhausted": Told(*PACE, "rate_limit_exceeded", 30, runs=EACH),
     "unpaid_invoice": Told(*BUSY, "no_capacity", 60, runs=EACH),
     "too_many_computers": Told(*BUSY, "no_capacity", 86_400, runs=EACH),
-    "rate_limited": Told(*PACE, "rate_limit_exceeded", 5, runs=EACH),
+    "rate_limited": Told(*PACE, "rate_limit_exceeded", 30, runs=EACH),
     "rate_limited_hint": Told(*PACE, "rate_limit_exceeded", 7, runs=EACH),
-    "bare_resource_exhausted": Told(*PACE, "rate_limit_exceeded", 5, runs=EACH),
+    "bare_resource_exhausted": Told(*PACE, "rate_limit_exceeded", 30, runs=EACH),
     "model_limit": Told(*PACE, "rate_limit_exceeded", 21_600, runs=EACH),
     "model_not_in_plan": Told(*BUSY, "no_capacity", 43_200, runs=EACH),
     "model_unknown": Told((404, "invalid_request_error"), (404, "not_found_error"), "model_not_found"),
@@ -60,8 +60,8 @@ TABLE = {
     "unavailable": Told(*UPSTREAM, "upstream_error", runs=EACH_TWICE),
     "internal": Told(*UPSTREAM, "upstream_error", runs=EACH_TWICE),
     "html_403": Told(*UPSTREAM, "upstream_unreachable", runs=EACH),
-    "wrong_content_type": Told(*UPSTREAM, "upstream_protocol_error"),
-    "protocol_464": Told(*UPSTREAM, "upstream_protocol_error"),
+    "wrong_content_type": Told(*UPSTREAM, "upstream_protocol_error", runs=(2,)),
+    "protocol_464": Told(*UPSTREAM, "upstream_protocol_error", runs=(2,)),
     "goaway": Told(*UPSTREAM, "upstream_incomplete", runs=EACH_TWICE),
 }
 # What a proxy in the middle leaves behind once a stream has begun.
@@ -180,7 +180,7 @@ def test_the_record_of_a_failed_request_tells_each_attempt(caller: Caller, house
     attempts = record["attempts"]
     assert [attempt["reason"] for attempt in attempts] == ["quota"] * 3
     assert len({attempt["account_id"] for attempt in attempts}) == 3
-    assert all(attempt["cooldown_s"] == pytest.approx(900, rel=0.1) for attempt in attempts)
+    assert not [attempt for attempt in attempts if "cooldown_s" in attempt]  # all refused it: none is to blame
 
 
 def test_the_record_of_an_interrupted_stream_says_so(caller: Caller, house: House) -> None:

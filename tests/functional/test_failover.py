@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from ir.errors import Reason
+from ops.trace import Ended, Judged, Mark, Trace, Tried, Verdict, read
 from tests.functional.callers import CHAT, MESSAGES, ask, error_of, streaming, text_of, unwrap
 from tests.plugins.house import House, eventually
 
-MODEL = "sim-lorem-9"
-"""Of the matrix alone: a process believes for some seconds that a model rests, so the other tests ask for others."""
+MODEL = "sim-lorem-%d"
+"""Each trial has its own: what many trials in a row met would open the circuit of a model."""
 
 MINUTE, HOUR = 60, 3600
 
@@ -57,7 +59,7 @@ ACCOUNT = {
         "auth_revoked", 502, "upstream_auth_failed", 3, "*", 10 * MINUTE, state="needs_sign_in", attempts=6
     ),
     "key_bad": Row("auth_revoked", 502, "upstream_auth_failed", 3, "*", 10 * MINUTE, state="needs_sign_in"),
-    "usage_exhausted": Row("quota", 429, "rate_limit_exceeded", 3, "*", 15 * MINUTE, retry_after="5", alike=True),
+    "usage_exhausted": Row("quota", 429, "rate_limit_exceeded", 3, "*", 15 * MINUTE, retry_after="30", alike=True),
     "unpaid_invoice": Row("payment", 503, "no_capacity", 3, "*", 10 * MINUTE, state="disabled", retry_after="60"),
     "too_many_computers": Row("device_limit", 503, "no_capacity", 3, "*", 24 * HOUR, retry_after="86400"),
     "suspicious": Row("blocked", 503, "no_capacity", 1, "*", 10 * MINUTE, state="blocked", retry_after="60"),
@@ -66,8 +68,10 @@ ACCOUNT = {
     ),
     "model_not_in_plan": Row("model_gated", 503, "no_capacity", 3, "model", 12 * HOUR, retry_after="43200"),
     "model_limit": Row("model_limit", 429, "rate_limit_exceeded", 3, "model", 6 * HOUR, retry_after="21600"),
-    "rate_limited": Row("rate_limit", 429, "rate_limit_exceeded", 3, "model", 5, retry_after="5", alike=True),
-    "bare_resource_exhausted": Row("rate_limit", 429, "rate_limit_exceeded", 3, "model", 5, retry_after="5", alike=True),
+    "rate_limited": Row("rate_limit", 429, "rate_limit_exceeded", 3, "model", 5, retry_after="30", alike=True),
+    "bare_resource_exhausted": Row(
+        "rate_limit", 429, "rate_limit_exceeded", 3, "model", 5, retry_after="30", alike=True
+    ),
     "rate_limited_hint": Row("rate_limit", 429, "rate_limit_exceeded", 3, "model", 7, retry_after="7 8"),
 }
 PASSING = {
@@ -103,6 +107,7 @@ class Bench:
 
     def __init__(self, house: House) -> None:
         self.house = house
+        self.trials = 0
         rows = house.database.execute(
             "SELECT name, id FROM accounts_account WHERE transport = 'agent_rpc' ORDER BY id"
         ).fetchall()
@@ -132,14 +137,16 @@ class Bench:
 
     def trial(self, path: str, row: Row, *, cause: str, after: int | None) -> Trial:
         self.prepare()
+        self.trials += 1
+        model = MODEL % (20 + self.trials)
         for account in self.house.simulator.keys:
             self.house.simulator.fault(account, cause, after=after)
         told: Any
         if after is None:
-            answer = ask(self.house, path, MODEL)
+            answer = ask(self.house, path, model)
             status, told = answer.status_code, error_of(path, answer)
         else:
-            with streaming(self.house, path, MODEL) as stream:
+            with streaming(self.house, path, model) as stream:
                 answer, status, told = stream.answer, stream.answer.status_code, list(stream)
         rests = self.rests()
         accounts = self.house.simulator.accounts()
@@ -228,7 +235,7 @@ def test_before_output(before: dict[str, Trial], cause: str) -> None:
     assert record["outcome"] == ("client_error" if cause in CALLER else "upstream_error")
     assert len(record["attempts"]) == (row.attempts or row.asked)
     assert trial.headers.get("retry-after", "") in (row.retry_after or "").split(" ")
-    assert set(trial.rests) == {(name, row.rest) for name in names if row.rest}
+    assert set(trial.rests) == {(name, row.rest) for name in names if row.rest and not row.alike}
     for seconds in trial.rests.values():
         assert 0.9 * row.seconds - 2 <= seconds <= 1.06 * row.seconds
     assert trial.states == {name: row.state if name in names else "ready" for name in ("alpha", "beta", "gamma")}
@@ -265,6 +272,51 @@ def test_two_accounts_fail_and_the_third_serves(bench: Bench) -> None:
     assert [attempt.get("reason", "") for attempt in record["attempts"]] == ["model_limit", "timeout", ""]
     assert (record["outcome"], record["reason"]) == ("ok", "")
     assert set(bench.rests()) == {("alpha", "model")}
+
+
+def trace_of(house: House, request_id: str) -> Trace:
+    find = "SELECT trace FROM ops_requesttrace WHERE request_id = %s"
+    [value] = eventually(lambda: house.database.execute(find, [request_id]).fetchone(), 15)
+    return read(value)
+
+
+def test_the_trace_of_a_turn_tells_its_whole_path(bench: Bench) -> None:
+    bench.prepare()
+    bench.house.simulator.fault("alpha", "rate_limited")
+    answer = ask(bench.house, CHAT, "sim-lorem-11")
+    assert answer.status_code == 200
+    trace = trace_of(bench.house, answer.headers["x-request-id"])
+    names = [type(step).__name__ for step in trace.steps]
+    assert sorted(names) == sorted(["Look", "Tried", "Moved", "Look", "Committed", "Judged", "Tried", "Ended"])
+    tries = [step for step in trace.steps if isinstance(step, Tried)]
+    assert [(bench.names[step.account], step.reason, step.mark) for step in tries] == [
+        ("alpha", Reason.RATE_LIMIT, Mark.HELD), ("beta", None, Mark.NONE),
+    ]  # fmt: skip
+    assert [step.verdict for step in trace.steps if isinstance(step, Judged)] == [Verdict.CONFIRMED]
+    assert set(bench.rests()) == {("alpha", "model")}
+
+
+@pytest.mark.parametrize("cause", ["rate_limited", "bare_resource_exhausted", "usage_exhausted"])
+def test_a_request_that_every_account_refuses_leaves_all_of_them_ready_and_its_retry_asks_nobody(
+    bench: Bench, cause: str
+) -> None:
+    bench.prepare()
+    model = f"sim-lorem-12{len(cause)}"  # of this trial alone
+    for account in bench.house.simulator.keys:
+        bench.house.simulator.fault(account, cause, models=[model])
+    first = ask(bench.house, CHAT, model)
+    asked = len(bench.house.simulator.runs())
+    again = ask(bench.house, CHAT, model)
+    assert (first.status_code, again.status_code, again.json()) == (429, 429, first.json())
+    assert (asked, len(bench.house.simulator.runs())) == (3, 3)
+    assert 25 <= int(again.headers["retry-after"]) <= 30
+    assert (bench.rests(), set(bench.states().values())) == ({}, {"ready"})
+    record = bench.house.record(again.headers["x-request-id"])
+    assert (record["outcome"], record["attempts"]) == ("rejected", [])
+    *_, ended = trace_of(bench.house, again.headers["x-request-id"]).steps
+    assert isinstance(ended, Ended)
+    assert ended.remembered
+    assert ask(bench.house, CHAT, "sim-lorem-13").status_code == 200
 
 
 def test_a_model_limit_leaves_the_account_its_other_models(bench: Bench) -> None:

@@ -113,7 +113,7 @@ def test_an_image(house: House, provider: str, path: str) -> None:
 def test_an_error_before_any_output(house: House, provider: str, path: str) -> None:
     house.simulator.fault(provider, "rate_limited_hint")
     answer, reply = ask(house.url, house.key, path, PROVIDERS[provider], Turn("Hi"))
-    assert (answer.status, reply.headers["retry-after"]) == (429, "7")
+    assert (answer.status, reply.headers["retry-after"]) in ((429, "7"), (429, "8"))  # the hint, a little spread
     record = house.record(reply.headers["x-request-id"])
     assert (record["reason"], record["committed"]) == ("rate_limit", False)
     assert [attempt["transport"] for attempt in record["attempts"]] == [WIRES[provider]]

@@ -183,7 +183,7 @@ def test_an_error_before_output_has_a_status_and_its_cause(
     answer = ask(house, CHAT, f"{kind}-sim-error-{cause}")
     assert (answer.status_code, house.record(answer.headers["x-request-id"])["reason"]) == (status, reason)
     if cause == "rate_limited_hint":
-        assert answer.headers["retry-after"] == "7"
+        assert answer.headers["retry-after"] in ("7", "8")  # the hint, a little spread
     assert "Error" not in error_of(CHAT, answer)["message"]
 
 

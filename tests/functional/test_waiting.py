@@ -17,7 +17,9 @@ from tests.plugins.house import House, eventually
 def _turned_down(house_process: House) -> Iterator[House]:
     house_process.reset()
     house_process.database.execute("UPDATE accounts_account SET priority = 10 * id")
-    house_process.set(keepalive_interval=0.2, first_token_timeout=1.5, idle_timeout=1, max_attempts=2)
+    house_process.set(
+        keepalive_interval=0.2, first_token_timeout=1.5, last_attempt_extra=0, idle_timeout=1, max_attempts=2
+    )
     yield house_process
     house_process.database.execute("UPDATE accounts_account SET priority = 100")
     house_process.reset()

@@ -68,9 +68,11 @@ class House:
         return sum(int(self.redis.zcard(key)) for key in self.redis.keys("poolgate:slots:*"))
 
     def forget_rests(self) -> None:
-        """Nobody rests any more."""
+        """Nobody rests any more, and no refusal is remembered."""
         self.redis.xtrim("poolgate:effects", maxlen=0)  # else what the last test did to accounts is written down late
-        for pattern in ("poolgate:cool:*", "poolgate:strikes:*"):
+        if self.redis.delete("poolgate:trouble"):
+            time.sleep(1.1)  # for so long a process believes what it heard
+        for pattern in ("poolgate:cool:*", "poolgate:strikes:*", "poolgate:refused:*"):
             for key in self.redis.keys(pattern):
                 self.redis.delete(key)
         self.database.execute("DELETE FROM accounts_cooldown")
@@ -118,6 +120,8 @@ def house_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     workers = os.environ.get("POOLGATE_TEST_WEB_WORKERS", "1")
     with Instance(tmp_path_factory.mktemp("house") / "data", "--demo", "--workers", workers) as instance:
         house = House(instance)
+        house.set(retry_floor=10_000)  # tests let more go wrong in ten seconds than any outage
+        house._turned.clear()
         try:
             yield house
         finally:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from accounts.compile import AccountKind, AccountView, ModelView, Transport
 from accounts.naming import Names
+from accounts.troubles import Troubles
 from core.settings import Settings
 from gateway import pipeline
 from gateway.contracts import Clocks, Target, Upstream
@@ -112,6 +113,7 @@ class Call:
         self._services = Services()
         self._services.pepper = PEPPER
         self._services.ledger = ledger
+        self._services.troubles = Troubles(ledger.pipe)
         self._services.bearers = cast("Any", FakeBearers())
         self._services.snapshots = cast("Any", FakeSnapshots(snapshot(**settings)))
         self._services.upstreams = {Transport.AGENT_RPC: cast("Upstream", self.upstream)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from types import SimpleNamespace
@@ -11,11 +12,15 @@ import pytest
 
 from accounts.compile import AccountKind, AccountView, ModelView, Transport
 from accounts.leases import NOBODY, Lease, Refused, Shortage
+from accounts.troubles import Troubles
+from core.redis_pipe import PipeDown
 from core.settings import Settings
 from gateway.attempts import Errand
 from gateway.contracts import DEFAULT_POLICY, Clocks, Policy, Target
 from gateway.failover import Turn
+from gateway.pace import Pace
 from gateway.rests import Rests
+from gateway.retry_budget import RetryBudget
 from gateway.routing import Route
 from gateway.structured import Check
 from gateway.textbridge import wording
@@ -102,6 +107,21 @@ class Asked:
         return [attempt.reason for attempt in self.record.attempts]
 
 
+class Nowhere:
+    """A pipe to a Redis that is away: nothing of these turns hangs on it."""
+
+    def send(self, *_: object) -> asyncio.Future[None]:
+        reply: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        reply.set_exception(PipeDown())
+        return reply
+
+    async def call(self, *_: object) -> None:
+        raise PipeDown
+
+    async def run(self, *_: object) -> None:
+        raise PipeDown
+
+
 async def play(
     request: Request, *answers: Answer, policy: Policy = DEFAULT_POLICY, accounts: int = 1, form: Check | None = None
 ) -> Asked:
@@ -115,7 +135,11 @@ async def play(
         upstreams={Transport.AGENT_RPC: asked},
         bearers=FakeBearers(),
         sealed=lambda credential: b"",
+        ledger=SimpleNamespace(pipe=Nowhere()),
+        troubles=Troubles(cast("Any", Nowhere())),
         rests=Rests(),
+        pace=Pace(),
+        retries=RetryBudget(),
     )
     errand = Errand(request, Route(ModelView("m", "m-up"), "m", "m-up", {}, views), 1, False, form, policy)
     turn = Turn(errand, Settings(), cast("Any", asked), cast("Any", services), NOBODY, time.monotonic())

@@ -89,7 +89,7 @@ def test_what_was_left_out_is_said() -> None:
 def test_the_owner_reads_which_account_did_what(owner: User, traced: tuple[RequestRecord, Account]) -> None:
     page = signed_in(owner).get("/requests/req-1").text
     assert "Purple Heron was asked by agent rpc and failed at preamble: rate limit (ERROR_RATE_LIMITED)" in page
-    assert "Another account answered, so the earlier fault was the account&#x27;s: Purple Heron rests." in page
+    assert "Another account answered, so the earlier fault was the account&#x27;s own: Purple Heron." in page
     assert "a deleted account was not taken: resting, for 4.2 s more" in page
 
 
