@@ -11,6 +11,7 @@ What selection reads is one hash an account; M stands for an upstream model id, 
 
 * ``M``: rests until then (Unix milliseconds). Over, but still there: half-open, one request at a time may try;
 * ``hold|M``: passed by until then;
+* ``canary|M``: half-open, and one request tries it until then at the latest;
 * ``warm|M``: recovered then; its slots come back by and by.
 """
 
@@ -30,7 +31,7 @@ from core.redis_pipe import Argument, Pipe, Script
 from ir.errors import Fault
 
 EFFECTS = "poolgate:effects"
-HOLD, WARM = "hold|", "warm|"
+HOLD, CANARY, WARM = "hold|", "canary|", "warm|"
 RESTORED = "poolgate:cooldowns:restored"
 """There while Redis has not forgotten everything since the rows were last brought back."""
 
@@ -66,7 +67,7 @@ local function strike(name, window)
   return count + 1
 end
 
-redis.call('HDEL', KEYS[1], 'hold|' .. field)
+redis.call('HDEL', KEYS[1], 'hold|' .. field, 'canary|' .. field)
 if todo.growing_to > 0 and ends > now then return {ends - now, 0} end
 if todo.strikes > 1 then
   local count = strike('n|' .. field, todo.window)
@@ -121,7 +122,7 @@ local now, over = clock[1] * 1000 + math.floor(clock[2] / 1000), 0
 for _, field in ipairs({'*', ARGV[1]}) do
   local ends = tonumber(redis.call('HGET', KEYS[1], field) or 0)
   if ends > 0 and ends <= now then
-    redis.call('HDEL', KEYS[1], field)
+    redis.call('HDEL', KEYS[1], field, 'canary|' .. field)
     redis.call('HSET', KEYS[1], 'warm|' .. field, now)
     if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
     over = over + 1
@@ -223,7 +224,7 @@ def clear(client: redis.Redis, account_id: int, model: str | None = None) -> Non
         client.delete(cooldowns_key(account_id), strikes_key(account_id))
         return
     field = model or WHOLE
-    client.hdel(cooldowns_key(account_id), field, HOLD + field, WARM + field)
+    client.hdel(cooldowns_key(account_id), field, HOLD + field, CANARY + field, WARM + field)
     names = (field, f"n|{field}", f"e|{field}")
     client.hdel(strikes_key(account_id), *names, *(f"since|{name}" for name in names))
 

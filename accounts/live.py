@@ -14,12 +14,9 @@ import redis
 from msgspec import Struct
 
 from accounts.compile import AccountState, AccountView
-from accounts.leases import cooldowns_key, slots_key
+from accounts.cooldowns import CANARY, HOLD, WARM
+from accounts.leases import WARMING, cooldowns_key, slots_key
 from accounts.pool import WHOLE
-
-HOLD, WARM = "hold|", "warm|"
-WARMING = ((20.0, 0.25), (40.0, 0.5), (60.0, 0.75))
-"""Up to so many seconds after a recovery, so large a share of the slots."""
 
 
 class Standing(StrEnum):
@@ -64,12 +61,14 @@ class Live(Struct, frozen=True):
             until = max((fields.get(prefix + name, 0) / 1000 for name in names), default=0.0)
             if until > self.now:
                 return Look(standing, in_use, account.slots, until)
+        if any(name in fields and fields.get(CANARY + name, 0) / 1000 > self.now for name in names):
+            return Look(Standing.NO_SLOT, in_use, 0)
         slots, standing = self._slots(account, names, fields)
         return Look(Standing.NO_SLOT if in_use >= slots else standing, in_use, slots)
 
     def _slots(self, account: AccountView, names: list[str], fields: Mapping[str, int]) -> tuple[int, Standing]:
         if any(name in fields for name in names):
-            return 1, Standing.PROBING
+            return account.slots, Standing.PROBING
         share = min((self._share(fields.get(WARM + name)) for name in names), default=1.0)
         return max(1, math.floor(account.slots * share)), Standing.READY if share == 1.0 else Standing.WARMING
 

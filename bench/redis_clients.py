@@ -22,18 +22,20 @@ from urllib.parse import urlsplit
 import redis.asyncio
 import uvloop
 
-from accounts.leases import RELEASE, TAKE, caller_key, cooldowns_key, held_key, slots_key
+from accounts.leases import RELEASE, TAKE, held_key
 from core.redis_pipe import Pipe
 
 ACCOUNTS = range(1, 6)
-KEYS = [held_key("bench"), caller_key(0), *(key(number) for number in ACCOUNTS for key in (slots_key, cooldowns_key))]
+KEYS = [held_key("bench")]
 COUNT = 2000
 
 Pair = Callable[[str], Awaitable[None]]
 
 
 def arguments(holder: str) -> list[str]:
-    return [holder, "600000", "0", "model", *(["1000"] * len(ACCOUNTS))]
+    caller = ["7", "0", "0", "0", "3", "0"]
+    accounts = [text for number in ACCOUNTS for text in (str(number), "1000")]
+    return [holder, "600000", "model", *caller, "0", "1", "30000", *accounts]
 
 
 async def with_pipe(url: str) -> Pair:
@@ -42,7 +44,7 @@ async def with_pipe(url: str) -> Pair:
 
     async def pair(holder: str) -> None:
         await pipe.run(TAKE, KEYS, arguments(holder))
-        await pipe.run(RELEASE, KEYS[:1], [holder])
+        await pipe.run(RELEASE, KEYS, [holder])
 
     return pair
 
@@ -71,7 +73,7 @@ async def with_glide(url: str) -> Pair:
 
     async def pair(holder: str) -> None:
         await client.invoke_script(take, keys=KEYS, args=arguments(holder))
-        await client.invoke_script(release, keys=KEYS[:1], args=[holder])
+        await client.invoke_script(release, keys=KEYS, args=[holder])
 
     return pair
 

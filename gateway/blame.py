@@ -26,6 +26,7 @@ from accounts import cooldowns
 from accounts.compile import AccountView
 from accounts.cooldowns import Applied
 from accounts.failures import CONSEQUENCES
+from accounts.leases import Lease
 from accounts.troubles import egress_of, upstream_of
 from core.redis_pipe import PipeDown, PipeError
 from gateway import refusals
@@ -105,13 +106,17 @@ class Blame:
         except (PipeDown, PipeError):
             return Effect(Mark.UNKNOWN)
 
-    async def answered(self, account: AccountView) -> list[Settled]:
-        """``account`` answers the request. What else refused it is to blame for that, it alone is not."""
+    async def answered(self, lease: Lease) -> list[Settled]:
+        """The account answers the request. What else refused it is to blame for that, it alone is not; and where it
+        came back from a rest, that is over."""
+        account = lease.account
         troubles, upstream = self._services.troubles, upstream_of(account, self._model)
         troubles.served(upstream)
         holds, self._holds = self._holds, []
         settled: list[Settled] = []
         try:
+            if lease.canary:
+                await cooldowns.recovered(self._services.ledger.pipe, account, self._model)
             if self._canary == upstream:
                 await troubles.close(upstream)
                 settled.append(Trouble.CIRCUIT_CLOSED)

@@ -87,10 +87,10 @@ def explain(fault: Fault, soonest: float | None = None) -> ApiError:
 def refuse(refused: Refused, *, pace: bool = False) -> ApiError:
     """The answer when no slot was to be had: the class of the reason, never an account. ``pace``: all accounts rest
     because they were asked too much."""
-    if refused.shortage is Shortage.CALLER_BUSY:
+    if refused.shortage in _LIMITS:
         return ApiError(
-            Kind.RATE_LIMIT, "concurrency_exceeded", "This API key has as many requests running as it may.",
-            retry_after=1,
+            Kind.RATE_LIMIT, "concurrency_exceeded",
+            f"{_LIMITS[refused.shortage]} has as many requests running as it may.", retry_after=1,
         )  # fmt: skip
     wait = refused.soonest if refused.soonest is not None else 1
     if pace and refused.shortage is Shortage.COOLED:
@@ -98,8 +98,21 @@ def refuse(refused: Refused, *, pace: bool = False) -> ApiError:
             Kind.RATE_LIMIT, "rate_limit_exceeded", "The pool's rate limit is reached.",
             retry_after=wait, culprit=Culprit.ACCOUNT_MODEL,
         )  # fmt: skip
-    message = "every account is busy" if refused.shortage is Shortage.FULL else "every account is resting"
     return ApiError(
-        Kind.NO_CAPACITY, "no_capacity", f"No account is available: {message}.",
+        Kind.NO_CAPACITY, "no_capacity", f"No account is available: {_SHORTAGES[refused.shortage]}.",
         retry_after=wait, culprit=Culprit.GATEWAY,
     )  # fmt: skip
+
+
+_LIMITS = {
+    Shortage.KEY_BUSY: "This API key",
+    Shortage.MEMBER_BUSY: "The owner of this API key",
+    Shortage.TEAM_BUSY: "The team of this API key",
+}
+_SHORTAGES = {
+    Shortage.FULL: "every account is busy",
+    Shortage.IN_LINE: "every account is busy, and earlier requests of the team are waiting",
+    Shortage.SHARE: "every account is busy, and the team has its share of them",
+    Shortage.COOLED: "every account is resting",
+    Shortage.NO_ACCOUNT: "every account is resting",
+}

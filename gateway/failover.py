@@ -176,7 +176,7 @@ class Turn:
             exclude=self._left,
             caller=self._caller,
             life=self._settings.slot_ttl,
-            wait=self._settings.wait_for_slot if fault is None else 0.0,
+            wait=self._wait(fault),
         )
         waited = round((time.monotonic() - asked) * 1000)
         self._entry.record.wait_ms += waited
@@ -186,6 +186,11 @@ class Turn:
         if fault is not None:
             raise await self._explain(fault, refused=got)
         raise refuse(got, pace=self._services.rests.are_pace(self._route.candidates, self._route.upstream_id))
+
+    def _wait(self, fault: Fault | None) -> float:
+        """Seconds that this turn may wait for a slot: once an account has failed, no longer than it may still begin."""
+        longest = self._settings.wait_for_slot
+        return longest if fault is None else min(longest, self._started + LAST_START - time.monotonic())
 
     async def _open_to(self, fault: Fault | None) -> tuple[AccountView, ...]:
         """The accounts that no trouble stands in the way of, or those that this request may try as a canary.
@@ -241,7 +246,7 @@ class Turn:
         self._trace.add(Committed(self._at()))
         if self._streamed:
             self._services.pace.note(self._route.upstream_id, time.monotonic() - began)
-        self._settle(await self._blame.answered(lease.account))
+        self._settle(await self._blame.answered(lease))
 
     def _settle(self, settled: Sequence[Settled]) -> None:
         for item in settled:

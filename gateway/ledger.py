@@ -23,8 +23,10 @@ from typing import Any
 
 from accounts.compile import AccountView
 from accounts.leases import NOBODY, RELEASE, TAKE, Caller, Lease, Refused, Shortage, Slots
+from accounts.lines import JOIN, Place
 from accounts.pool import choose
 from core.redis_pipe import Pipe, PipeDown, PipeError
+from gateway.queue import Queue, may_pass
 from gateway.trace import Tracer
 from ir.errors import ApiError, Culprit, Kind
 from ops.record import Record
@@ -36,8 +38,6 @@ log = logging.getLogger(__name__)
 
 BEAT_EVERY = 5.0
 PATIENCE = 120.0
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
-"""Seconds between two tries for a slot: from the first, doubling, to the longest."""
 
 
 class Ledger:
@@ -48,6 +48,7 @@ class Ledger:
         self.process = process
         self.draws = draws
         self.slots = Slots(pipe, process)
+        self.queue = Queue()
         self.recorder = Recorder(pipe, process)
         self.slot_life = 600.0
         self._open: weakref.WeakSet[Entry] = weakref.WeakSet()
@@ -56,7 +57,7 @@ class Ledger:
 
     async def start(self) -> None:
         """Shows that the process lives, before it admits anything. Raises ``PipeDown``."""
-        await self.pipe.learn(TAKE, RELEASE, CLOSE)
+        await self.pipe.learn(TAKE, RELEASE, CLOSE, JOIN)
         await self.recorder.beat()
         self._beating = asyncio.create_task(self._beat())
 
@@ -133,6 +134,7 @@ class Entry:
         self.trace = Tracer()
         self._ledger = ledger
         self._lease: Lease | None = None
+        self._since = 0.0
         self._closed = False
 
     async def take(
@@ -147,28 +149,38 @@ class Entry:
     ) -> Lease | Refused:
         """A slot on one of ``candidates``; one that was held before is given back. ``model`` is the upstream's name.
 
-        Waits up to ``wait`` seconds for a slot where only slots or a short rest stand in the way. Raises the 503
-        ``state_unavailable`` when Redis is down.
+        Waits up to ``wait`` seconds in line where only slots or a short rest stand in the way, and no longer than that
+        makes sense: who would not get a slot in time is told so at once. Raises the 503 ``state_unavailable`` when
+        Redis is down.
         """
         self.give_back()
         self._ledger.slot_life = life
-        pause, waited_out = FIRST_PAUSE, time.monotonic() + wait
-        while True:
-            answer = await self._try(candidates, model, exclude, caller, life)
-            if isinstance(answer, Lease):
-                self._lease = answer
-                return answer
-            left = waited_out - time.monotonic()
-            if left <= 0 or not _may_pass(answer, left):
-                return answer
-            await asyncio.sleep(min(pause, left))
-            pause = min(pause * 2, LONGEST_PAUSE)
+        attempt = partial(self._try, candidates, model, exclude, caller, life)
+        try:
+            answer = await attempt()
+            if isinstance(answer, Refused) and may_pass(answer, wait):
+                slots = sum(account.slots for account in candidates if account.id not in exclude)
+                place = Place(self._ledger.pipe, model, caller.team_id, self.record.request_id)
+                answer = await self._ledger.queue.wait(place, attempt, answer, slots, wait)
+        except (PipeDown, PipeError) as error:
+            log.warning("no slot: %s", type(error).__name__)
+            raise ApiError(
+                Kind.NO_CAPACITY,
+                "state_unavailable",
+                "the gateway's state store is unavailable",
+                retry_after=2,
+                culprit=Culprit.GATEWAY,
+            ) from error
+        if isinstance(answer, Lease):
+            self._lease, self._since = answer, time.monotonic()
+        return answer
 
     def give_back(self) -> None:
         """Gives back the account's slot, before another is tried; the caller's own slot stays."""
         lease, self._lease = self._lease, None
         if lease is not None:
             self._ledger.slots.release(lease)
+            self._ledger.queue.freed(time.monotonic() - self._since)
 
     async def close(self) -> None:
         """Gives everything back and files the record: once, however often it is called. Never raises.
@@ -179,10 +191,12 @@ class Entry:
         if self._closed:
             return
         self._closed = True
+        filed = asyncio.shield(self._ledger.file(self))
         if self._lease is not None:
             self._ledger.slots.note_return(self._lease)
+            self._ledger.queue.freed(time.monotonic() - self._since)
         try:
-            await asyncio.shield(self._ledger.file(self))
+            await filed
         except (PipeDown, PipeError):
             log.info("the record of %s is filed later", self.record.request_id)
 
@@ -196,25 +210,9 @@ class Entry:
     ) -> Lease | Refused:
         slots, holder = self._ledger.slots, self.record.request_id
         order = partial(choose, candidates, slots.loads(), model=model, exclude=exclude, draws=self._ledger.draws)
-        try:
-            answer = await slots.take(order(slots.cooled()), model, holder, life=life, caller=caller)
-            if answer != NOBODY_THERE:
-                return answer
-            # All that there are may be cooled: only the server knows until when.
-            return await slots.take(order(()), model, holder, life=life, caller=caller)
-        except (PipeDown, PipeError) as error:
-            log.warning("no slot: %s", type(error).__name__)
-            raise ApiError(
-                Kind.NO_CAPACITY,
-                "state_unavailable",
-                "the gateway's state store is unavailable",
-                retry_after=2,
-                culprit=Culprit.GATEWAY,
-            ) from error
-
-
-def _may_pass(refused: Refused, left: float) -> bool:
-    """Whether waiting ``left`` seconds can help at all."""
-    if refused.shortage is Shortage.COOLED:
-        return refused.soonest is not None and refused.soonest < left
-    return refused.shortage is Shortage.FULL
+        take = partial(slots.take, life=life, caller=caller, crowd=slots.crowd(candidates))
+        answer = await take(order(slots.cooled()), model, holder)
+        if answer != NOBODY_THERE:
+            return answer
+        # All that there are may be cooled: only the server knows until when.
+        return await take(order(()), model, holder)

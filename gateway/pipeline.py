@@ -74,7 +74,7 @@ async def serve(exchange: Exchange, role: Role, services: Services) -> None:
         record.request_bytes, record.body_ms = len(raw), round((time.monotonic() - started) * 1000)
         errand, keep = await _prepare(raw, exchange, role, snapshot, key, record)
         entry = services.ledger.admit(record)
-        turn = Turn(errand, snapshot.settings, entry, services, Caller(key.row_id, key.max_concurrency), started)
+        turn = Turn(errand, snapshot.settings, entry, services, _caller(key), started)
         meta = _meta(exchange, errand, record, key)
         answer.begin(errand.request, meta, snapshot.settings, turn.last_sign, keep, turn.buffered)
         async with answer.watched(), aclosing(turn.events()) as batches:
@@ -139,6 +139,10 @@ def _policy(key: KeyView) -> Policy:
         stop_after_calls=key.stop_after_calls,
         strict_outcome=key.tool_choice_outcome is ToolChoiceOutcome.STRICT,
     )
+
+
+def _caller(key: KeyView) -> Caller:
+    return Caller(key.row_id, key.max_concurrency, key.member_id, key.member_limit, key.team_id, key.team_limit)
 
 
 def _refuse_hosted(path: str) -> ApiError:

@@ -24,6 +24,7 @@ from accounts.models import CatalogueModel
 from accounts.naming import Names, compile_names
 from core import metrics, publish, settings_store
 from core.settings import Settings
+from tenants import queries as tenants
 from tenants.compile import KeyView, compile_keys
 from tenants.models import ApiKey
 
@@ -64,7 +65,7 @@ def compose(version: int) -> Snapshot:
     return Snapshot(
         version=version,
         settings=settings,
-        keys=compile_keys(keys, queries.groups_of_teams()),
+        keys=compile_keys(keys, queries.groups_of_teams(), tenants.members()),
         accounts=compile_accounts(queries.account_rows()),
         names=compile_names(CatalogueModel.objects.all()),
         sealed=queries.sealed_credentials(),

@@ -12,7 +12,7 @@ from accounts.leases import Lease, Refused
 from ir.errors import Fault
 from ops import trace
 from ops.record import Attempt, Record
-from ops.trace import CODE, Affinity, AnyStep, Ended, Look, Mark, Trace, Tried
+from ops.trace import CODE, Affinity, AnyStep, Ended, Look, Mark, Passed, Trace, Tried
 
 MOST_PASSED = 64
 """Accounts that were passed by, over all searches of a request: more would not fit anyway."""
@@ -38,9 +38,16 @@ class Tracer:
     def looked(self, at: int, waited: int, got: Lease | Refused) -> None:
         """A search for an account, and what it gave."""
         if isinstance(got, Lease):
-            self.add(Look(at, waited, got.account.id, load=got.load))
+            self.add(Look(at, waited, got.account.id, load=got.load, canary=got.canary, passed=self._passed_by(got)))
         else:
-            self.add(Look(at, waited, why=got.shortage.value, soonest=got.soonest))
+            why = got.shortage.value
+            self.add(Look(at, waited, why=why, soonest=got.soonest, passed=self._passed_by(got)))
+
+    def _passed_by(self, got: Lease | Refused) -> tuple[Passed, ...]:
+        room = MOST_PASSED - self._passed
+        self._passed += min(room, len(got.passed))
+        self._left_out += max(0, len(got.passed) - room)
+        return tuple(Passed(one.account_id, one.verdict, one.seconds) for one in got.passed[:room])
 
     def tried(self, attempt: Attempt, way: Transport, fault: Fault | None, mark: Mark, rest: float) -> None:
         """An attempt, in the record's words, with what its account got for it."""

@@ -27,8 +27,7 @@ CLOSE = Script(
     SETTLE
     + """
 -- KEYS: open, held, the records stream. ARGV: request id, record, its trace or ""
-give_back(KEYS[2], ARGV[1], ARGV[1])
-give_back(KEYS[2], ARGV[1] .. '|key', ARGV[1])
+give_back_all(KEYS[2], ARGV[1])
 redis.call('HDEL', KEYS[1], ARGV[1])
 if ARGV[3] == '' then
   redis.call('XADD', KEYS[3], '*', 'record', ARGV[2])

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from accounts import live
 from accounts.compile import AccountView
-from accounts.leases import caller_key
+from accounts.leases import running_key
 from accounts.live import Live
 from core import redis
 from core.invalid import InvalidValue
@@ -54,5 +54,9 @@ def _look(accounts: Sequence[AccountView]) -> Live:
 def _limits(key: KeyView) -> Sequence[Limit]:
     client = redis.connection()
     seconds, _ = client.time()
-    running = client.zcount(caller_key(key.row_id), f"({seconds * 1000}", "+inf")
-    return [Limit("key", int(running), key.max_concurrency)]
+    whose = [("key", key.row_id, key.max_concurrency), ("member", key.member_id, key.member_limit),
+             ("team", key.team_id, key.team_limit)]  # fmt: skip
+    return [
+        Limit(part, int(client.zcount(running_key(part, number), f"({seconds * 1000}", "+inf")), most)
+        for part, number, most in whose
+    ]

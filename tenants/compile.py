@@ -37,12 +37,24 @@ class ToolChoiceOutcome(StrEnum):
     LENIENT = "lenient"  # the text that came instead, marked by a header
 
 
+class Member(Struct, frozen=True):
+    """A membership: its id, and how many requests the keys that its user made for the team may run at once."""
+
+    id: int = 0
+    limit: int = 0
+
+
+NOBODY = Member()
+_NO_MEMBERS: Mapping[tuple[int, int], Member] = {}
+
+
 class KeyView(Struct, frozen=True):
     """What the data plane knows of an API key. ``digest`` is the HMAC of the whole key; ``expires_at`` Unix seconds.
 
     ``models`` empty means every model; ``groups`` are the account groups that the key's team may use.
     ``fallback_model`` serves names that stand for nothing. ``expose_thinking`` None: as the setting says.
-    ``drop_hosted_tools``: beside a portable tool they are left out, else refused. ``max_concurrency`` 0: no cap.
+    ``drop_hosted_tools``: beside a portable tool they are left out, else refused. ``max_concurrency`` 0: no cap, as for
+    ``member_limit`` (of the membership ``member_id``, 0: of nobody) and ``team_limit``.
     ``kilo_tool_strict``: what the user says demands a call. ``stop_after_calls``: over text, the turn ends with its
     calls; None: where a call is demanded.
     """
@@ -64,25 +76,38 @@ class KeyView(Struct, frozen=True):
     stop_after_calls: bool | None = None
     tool_choice_outcome: ToolChoiceOutcome = ToolChoiceOutcome.STRICT
     max_concurrency: int = 0
+    member_id: int = 0
+    member_limit: int = 0
+    team_limit: int = 0
     store_responses: bool = True
 
     def __repr__(self) -> str:
         return f"KeyView(row_id={self.row_id}, public_id={self.public_id!r})"
 
 
-def compile_keys(rows: Iterable[ApiKey], groups_of: Mapping[int, frozenset[int]]) -> dict[str, KeyView]:
-    """Public id → view of every key that is not revoked. ``groups_of``: team id → ids of the groups it may use.
+def compile_keys(
+    rows: Iterable[ApiKey],
+    groups_of: Mapping[int, frozenset[int]],
+    members: Mapping[tuple[int, int], Member] = _NO_MEMBERS,
+) -> dict[str, KeyView]:
+    """Public id → view of every key that is not revoked. ``groups_of``: team id → ids of the groups it may use;
+    ``members``: (user id, team id) → membership.
 
     Expired keys stay in: the caller of one deserves to hear that it expired. Raises ``InvalidValue``.
     """
-    return {row.public_id: compile_key(row, groups_of) for row in rows if row.revoked_at is None}
+    return {row.public_id: compile_key(row, groups_of, members) for row in rows if row.revoked_at is None}
 
 
-def compile_key(row: ApiKey, groups_of: Mapping[int, frozenset[int]]) -> KeyView:
+def compile_key(
+    row: ApiKey,
+    groups_of: Mapping[int, frozenset[int]],
+    members: Mapping[tuple[int, int], Member] = _NO_MEMBERS,
+) -> KeyView:
     """One view. Raises ``InvalidValue``."""
     if not row.name.strip():
         raise InvalidValue("name", "a key needs a name.")
     models = _patterns(row.allowed_models)
+    member = members.get((row.created_by_id or 0, row.team_id), NOBODY)
     return KeyView(
         row_id=row.pk,
         public_id=row.public_id,
@@ -101,6 +126,9 @@ def compile_key(row: ApiKey, groups_of: Mapping[int, frozenset[int]]) -> KeyView
         stop_after_calls=row.stop_after_calls,
         tool_choice_outcome=_word(ToolChoiceOutcome, "tool_choice_outcome", row.tool_choice_outcome),
         max_concurrency=row.max_concurrency,
+        member_id=member.id,
+        member_limit=member.limit,
+        team_limit=row.team.max_concurrency,
         store_responses=row.team.store_responses,
     )
 

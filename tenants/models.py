@@ -12,13 +12,15 @@ from tenants.compile import StructuredOutput, ToolChoiceOutcome
 
 
 class Team(models.Model):
-    """The tenant. ``slug`` is what URLs and metric labels show; ``store_responses``: callers may keep conversations."""
+    """The tenant. ``slug`` is what URLs and metric labels show; ``store_responses``: callers may keep conversations;
+    ``max_concurrency``: requests at once, 0: no limit."""
 
-    AUDITED: ClassVar[tuple[str, ...]] = ("name", "slug", "store_responses")
+    AUDITED: ClassVar[tuple[str, ...]] = ("name", "slug", "store_responses", "max_concurrency")
 
     name = models.CharField(max_length=64, unique=True)
     slug = models.SlugField(max_length=64, unique=True)
     store_responses = models.BooleanField(default=True)
+    max_concurrency = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -36,13 +38,14 @@ class Role(models.TextChoices):
 
 
 class Membership(models.Model):
-    """A user's role in one team."""
+    """A user's role in one team, and how many requests all their keys there may run at once (0: no limit)."""
 
-    AUDITED: ClassVar[tuple[str, ...]] = ("user_id", "team_id", "role")
+    AUDITED: ClassVar[tuple[str, ...]] = ("user_id", "team_id", "role", "max_concurrency")
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=8, choices=Role.choices, default=Role.MEMBER)
+    max_concurrency = models.PositiveIntegerField(default=0)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["user", "team"], name="one_membership_per_team")]

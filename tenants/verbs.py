@@ -21,13 +21,14 @@ from core.columns import check_columns
 from core.invalid import InvalidValue
 from tenants import keys
 from tenants.compile import compile_key
-from tenants.models import ApiKey, Profile, Team
+from tenants.models import ApiKey, Membership, Profile, Team
 
 OWNER = "admin"
 POLICIES = (
     "expires_at", "expose_thinking", "drop_hosted_tools", "structured_output", "tool_choice_outcome",
     "kilo_tool_strict", "stop_after_calls", "allowed_models", "fallback_model", "max_concurrency",
 )  # fmt: skip
+MOST_AT_ONCE = 100_000
 _PASSWORD_BYTES = 15  # 20 characters
 
 
@@ -40,6 +41,18 @@ def create_team(name: str, slug: str = "", *, actor: Actor = SYSTEM) -> Team:
     audit.record(actor, "team.create", team, after=audit.state(team))
     publish.bump()
     return team
+
+
+@transaction.atomic
+def limit_team(team: Team, max_concurrency: int, *, actor: Actor = SYSTEM) -> None:
+    """How many requests all keys of the team may run at once; 0: no limit."""
+    _limit(team, "team.limit", max_concurrency, actor)
+
+
+@transaction.atomic
+def limit_member(membership: Membership, max_concurrency: int, *, actor: Actor = SYSTEM) -> None:
+    """How many requests the keys that a member made for the team may run at once; 0: no limit."""
+    _limit(membership, "member.limit", max_concurrency, actor)
 
 
 @transaction.atomic
@@ -132,6 +145,19 @@ def change_password(user: User, password: str, *, actor: Actor) -> None:
     user.save(update_fields=["password"])
     Profile.objects.update_or_create(user=user, defaults={"must_change_password": False})
     audit.record(actor, "user.change_password", user)
+
+
+def _limit(row: Team | Membership, verb: str, most: int, actor: Actor) -> None:
+    if not 0 <= most <= MOST_AT_ONCE:
+        raise InvalidValue("max_concurrency", f"must be from 0 (no limit) to {MOST_AT_ONCE}.")
+    locked = type(row)._default_manager.select_for_update().get(pk=row.pk)
+    before = audit.state(locked)
+    if locked.max_concurrency != most:
+        locked.max_concurrency = most
+        locked.save(update_fields=["max_concurrency"])
+        audit.record(actor, verb, locked, before=before, after=audit.state(locked))
+        publish.bump()
+    row.max_concurrency = most
 
 
 def _set_policies(row: ApiKey, policies: Mapping[str, Any]) -> None:

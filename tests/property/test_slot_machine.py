@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from accounts.compile import AccountKind, AccountView, Transport
-from accounts.leases import RELEASE, Caller, Lease, Refused, Shortage, Slots, caller_key, held_key, slots_key
+from accounts.leases import RELEASE, Caller, Lease, Refused, Shortage, Slots, held_key, running_key, slots_key
 from core.redis_pipe import Pipe
 from ops.record import Record
 from ops.recorder import RECORDS, Recorder
@@ -60,12 +60,14 @@ class SlotMachine(RuleBasedStateMachine):
         self.held.pop(holder, None)
         self.leases.pop(holder, None)
         if limited and holder not in self.counted and len(self.counted) >= CALLER_LIMIT:
-            assert answer == Refused(Shortage.CALLER_BUSY)
+            assert answer == Refused(Shortage.KEY_BUSY)
             return
         load = {view.id: list(self.held.values()).count(view.id) for view in ACCOUNTS}
         free = [view for view in order[:many] if load[view.id] < view.slots]
         if not free:
-            assert answer == Refused(Shortage.FULL)
+            assert isinstance(answer, Refused)
+            assert answer.shortage is Shortage.FULL
+            assert [one.account_id for one in answer.passed] == [view.id for view in order[:many]]
             return
         assert isinstance(answer, Lease)
         assert (answer.account, answer.load) == (free[0], load[free[0].id])
@@ -103,7 +105,7 @@ class SlotMachine(RuleBasedStateMachine):
             members = {member.decode() for member in self.run_now(self.pipe.call("ZRANGE", slots_key(view.id), 0, -1))}
             assert members == {holder for holder, number in self.held.items() if number == view.id}
             assert len(members) <= view.slots
-        members = {member.decode() for member in self.run_now(self.pipe.call("ZRANGE", caller_key(1), 0, -1))}
+        members = {member.decode() for member in self.run_now(self.pipe.call("ZRANGE", running_key("key", 1), 0, -1))}
         assert members == self.counted
         fields = sum(self.run_now(self.pipe.call("HLEN", held_key(name))) for name in ("one", "two"))
         assert fields == len(self.held) + len(self.counted)

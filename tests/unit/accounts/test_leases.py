@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import pytest
+from msgspec import structs
 
 from accounts.compile import AccountKind, AccountView, Transport
 from accounts.leases import (
@@ -20,7 +21,10 @@ from accounts.leases import (
     held_key,
     slots_key,
 )
+from accounts.lines import Place
 from core.redis_pipe import Pipe
+from ops.record import Record
+from ops.recorder import Recorder
 
 LIFE = 60.0
 
@@ -45,9 +49,10 @@ async def taken(slots: Slots, holder: str, *accounts: AccountView, life: float =
 
 
 async def refused(slots: Slots, holder: str, *accounts: AccountView) -> Refused:
+    """The refusal, without whom it looked at."""
     answer = await slots.take(accounts, "m", holder, life=LIFE)
     assert isinstance(answer, Refused)
-    return answer
+    return structs.replace(answer, passed=())
 
 
 async def cool(pipe: Pipe, number: int, field: str, seconds: float) -> None:
@@ -168,7 +173,7 @@ async def test_a_callers_limit_counts_requests_over_all_accounts(slots: Slots) -
     caller, wide = Caller(key_id=5, limit=2), account(1, slots=10)
     for holder in ("r1", "r2"):
         assert isinstance(await slots.take([wide], "m", holder, life=LIFE, caller=caller), Lease)
-    assert await slots.take([wide], "m", "r3", life=LIFE, caller=caller) == Refused(Shortage.CALLER_BUSY)
+    assert await slots.take([wide], "m", "r3", life=LIFE, caller=caller) == Refused(Shortage.KEY_BUSY)
     assert isinstance(await slots.take([wide], "m", "r4", life=LIFE, caller=Caller(key_id=6, limit=2)), Lease)
 
 
@@ -178,7 +183,7 @@ async def test_switching_accounts_does_not_use_up_the_callers_limit(slots: Slots
         lease = await slots.take([account(number)], "m", "r1", life=LIFE, caller=caller)
         assert isinstance(lease, Lease)
         await slots.release(lease)
-    assert await slots.take([account(1)], "m", "r2", life=LIFE, caller=caller) == Refused(Shortage.CALLER_BUSY)
+    assert await slots.take([account(1)], "m", "r2", life=LIFE, caller=caller) == Refused(Shortage.KEY_BUSY)
 
 
 async def test_processes_share_the_slots(pipe: Pipe) -> None:
@@ -203,3 +208,97 @@ async def test_a_returned_slot_lowers_the_load_at_once(slots: Slots) -> None:
     lease = await taken(slots, "r1", account(1))
     slots.release(lease)
     assert slots.loads() == {1: 0}
+
+
+async def leased(slots: Slots, holder: str, view: AccountView) -> Lease | Refused:
+    return await slots.take([view], "m", holder, life=LIFE)
+
+
+@pytest.mark.parametrize("field", ["*", "m"])
+async def test_an_account_that_comes_back_is_tried_by_one_request_at_a_time(
+    slots: Slots, pipe: Pipe, field: str
+) -> None:
+    await cool(pipe, 1, field, -1)
+    first = await taken(slots, "r1", account(1, slots=5))
+
+    assert first.canary
+    assert await refused(slots, "r2", account(1, slots=5)) == Refused(Shortage.FULL)
+
+
+async def test_a_canary_that_never_said_anything_gives_way_to_the_next(slots: Slots, pipe: Pipe) -> None:
+    await cool(pipe, 1, "m", -1)
+    await taken(slots, "r1", account(1, slots=5))
+    await cool(pipe, 1, "canary|m", -1)
+
+    assert (await taken(slots, "r2", account(1, slots=5))).canary
+
+
+async def test_other_models_of_an_account_are_not_held_up_by_a_canary(slots: Slots, pipe: Pipe) -> None:
+    await cool(pipe, 1, "other", -1)
+
+    assert not (await taken(slots, "r1", account(1, slots=5))).canary
+
+
+@pytest.mark.parametrize(("ago", "room"), [(1, 2), (25, 5), (45, 7), (61, 10)])
+@pytest.mark.parametrize("field", ["warm|m", "warm|*"])
+async def test_the_slots_of_a_recovered_account_come_back_by_and_by(
+    slots: Slots, pipe: Pipe, field: str, ago: float, room: int
+) -> None:
+    await cool(pipe, 1, field, -ago)
+    got = [await leased(slots, f"r{number}", account(1, slots=10)) for number in range(11)]
+
+    assert sum(isinstance(one, Lease) for one in got) == room
+
+
+async def test_one_slot_at_least_comes_back(slots: Slots, pipe: Pipe) -> None:
+    await cool(pipe, 1, "warm|m", -1)
+    await taken(slots, "r1", account(1, slots=2))
+
+
+async def test_a_held_account_is_passed_by(slots: Slots, pipe: Pipe) -> None:
+    await cool(pipe, 1, "hold|m", 4)
+    lease = await taken(slots, "r1", account(1), account(2))
+
+    assert lease.account.id == 2
+    assert [(one.account_id, one.verdict) for one in lease.passed] == [(1, "resting")]
+    assert 3 < lease.passed[0].seconds <= 4
+
+
+@pytest.mark.parametrize(
+    ("caller", "shortage"),
+    [
+        (Caller(key_id=1, limit=2), Shortage.KEY_BUSY),
+        (Caller(key_id=1, member_id=2, member_limit=2), Shortage.MEMBER_BUSY),
+        (Caller(key_id=1, team_id=3, team_limit=2), Shortage.TEAM_BUSY),
+    ],
+)
+async def test_each_limit_counts_by_itself_and_is_given_back(
+    slots: Slots, pipe: Pipe, caller: Caller, shortage: Shortage
+) -> None:
+    wide = account(1, slots=10)
+    for holder in ("r1", "r2"):
+        assert isinstance(await slots.take([wide], "m", holder, life=LIFE, caller=caller), Lease)
+
+    assert await slots.take([wide], "m", "r3", life=LIFE, caller=caller) == Refused(shortage)
+    record = Record(request_id="r1", started_at=1.0, protocol="chat", endpoint="/v1/chat/completions")
+    await Recorder(pipe, "one").close_again(record)
+    assert isinstance(await slots.take([wide], "m", "r3", life=LIFE, caller=caller), Lease)
+
+
+async def test_a_crowded_pool_keeps_a_team_to_its_share_while_others_wait(slots: Slots, pipe: Pipe) -> None:
+    wide, greedy, small = account(1, slots=10), Caller(team_id=1), Caller(team_id=2)
+    for number in range(9):
+        assert isinstance(await slots.take([wide], "m", f"g{number}", life=LIFE, caller=greedy), Lease)
+    await Place(pipe, "m", 2, "s1").join(20)
+
+    assert slots.crowd([wide]) == 10
+    assert await slots.take([wide], "m", "g9", life=LIFE, caller=greedy, crowd=10) == Refused(Shortage.SHARE)
+    assert isinstance(await slots.take([wide], "m", "s1", life=LIFE, caller=small, crowd=10), Lease)
+
+
+async def test_below_four_fifths_nobody_is_kept_from_anything(slots: Slots, pipe: Pipe) -> None:
+    wide = account(1, slots=10)
+    for number in range(7):
+        await slots.take([wide], "m", f"g{number}", life=LIFE, caller=Caller(team_id=1))
+
+    assert slots.crowd([wide]) == 0

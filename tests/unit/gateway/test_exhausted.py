@@ -40,4 +40,4 @@ def test_a_pool_that_was_asked_too_much_is_a_matter_of_pace_and_one_that_is_down
     assert (refuse(resting, pace=True).kind, refuse(resting, pace=True).retry_after) == (Kind.RATE_LIMIT, 12.0)
     assert (refuse(resting).kind, refuse(resting).retry_after) == (Kind.NO_CAPACITY, 12.0)
     assert refuse(Refused(Shortage.FULL), pace=True).kind is Kind.NO_CAPACITY
-    assert refuse(Refused(Shortage.CALLER_BUSY), pace=True).code == "concurrency_exceeded"
+    assert refuse(Refused(Shortage.KEY_BUSY), pace=True).code == "concurrency_exceeded"

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from accounts.leases import caller_key, slots_key
+from accounts.leases import running_key, slots_key
 from core.redis_pipe import Pipe
 from gateway.ledger import Ledger
 from ops.record import Record, decode
@@ -34,7 +34,7 @@ async def records(pipe: Pipe) -> list[Record]:
 
 async def expect_nothing_held(pipe: Pipe, call: Call) -> None:
     assert call.upstream.open_runs == 0
-    assert [await pipe.call("ZCARD", key) for key in (slots_key(1), slots_key(2), caller_key(7))] == [0, 0, 0]
+    assert [await pipe.call("ZCARD", key) for key in (slots_key(1), slots_key(2), running_key("key", 7))] == [0, 0, 0]
     assert await pipe.call("HLEN", open_key("one")) == 0
 
 

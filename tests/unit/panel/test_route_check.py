@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.compile import AccountState
-from accounts.leases import caller_key, cooldowns_key, slots_key
+from accounts.leases import cooldowns_key, running_key, slots_key
 from accounts.models import Account, Group
 from accounts.verbs import create_cursor_account, create_group, define_model, set_state
 from core import redis
@@ -79,9 +79,9 @@ def test_each_step_may_be_the_first_in_the_way(owner: User, key: ApiKey, group: 
     assert blocked(client, key.public_id, "nobody-knows") == ("model", 404, "model_not_found")
     assert blocked(client, key.public_id) == ("accounts", 503, "no_account")
     account = create_cursor_account("alice", "crsr_secret_of_alice", groups=[group], slots=1)
-    redis.connection().zadd(caller_key(key.pk), {"a": now_ms() + 60_000, "b": now_ms() + 60_000})
+    redis.connection().zadd(running_key("key", key.pk), {"a": now_ms() + 60_000, "b": now_ms() + 60_000})
     assert blocked(client, key.public_id) == ("limits", 429, "concurrency_exceeded")
-    redis.connection().delete(caller_key(key.pk))
+    redis.connection().delete(running_key("key", key.pk))
     redis.connection().zadd(slots_key(account.pk), {"c": now_ms() + 60_000})
     assert blocked(client, key.public_id) == ("pool", 503, "no_capacity")
     redis.connection().delete(slots_key(account.pk))

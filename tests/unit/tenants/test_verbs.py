@@ -39,7 +39,7 @@ def test_a_team_gets_a_slug_and_an_audit_row(team: Team) -> None:
     assert team.slug == "blue-team"
     entry = AuditEntry.objects.get()
     assert (entry.actor, entry.verb, entry.object_id) == ("ada", "team.create", str(team.pk))
-    assert entry.after == {"name": "Blue Team", "slug": "blue-team", "store_responses": True}
+    assert entry.after == {"name": "Blue Team", "slug": "blue-team", "store_responses": True, "max_concurrency": 0}
 
 
 @pytest.mark.parametrize(
