@@ -192,3 +192,8 @@ class Fault(Exception):
     @property
     def culprit(self) -> Culprit:
         return CULPRITS[self.reason]
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether nothing was wrong with the request or the account's right to make it: the same may work in a moment."""
+        return self.culprit in (Culprit.UPSTREAM, Culprit.EGRESS) or self.reason is Reason.TRANSIENT

@@ -30,7 +30,7 @@ from gateway.upstreams.http import Answer, Door
 from gateway.upstreams.leftovers import LATER, Leftovers
 from gateway.upstreams.speech import Speech
 from gateway.upstreams.watch import Watch
-from ir.errors import Culprit, Fault, Reason
+from ir.errors import Fault, Reason
 from ir.events import Event, FinishReason, Unified
 from ir.request import Request
 from ir.usage import Usage
@@ -143,7 +143,7 @@ class CloudRun:
         try:
             self._run = await self._api.create(body, max(self._deadline - self._loop.time(), 0.0))
         except Fault as fault:
-            self._refused = fault.culprit not in (Culprit.UPSTREAM, Culprit.EGRESS)
+            self._refused = not fault.may_pass
             raise
         self.last_sign = self._loop.time()
 
@@ -275,7 +275,7 @@ def _may_pass(fault: Fault) -> bool:
     """Whether the stream may be taken up again after this."""
     if fault.reason is Reason.TIMEOUT or fault.upstream_code in _OVER:
         return False
-    return fault.culprit in (Culprit.UPSTREAM, Culprit.EGRESS)
+    return fault.may_pass
 
 
 _OVER = frozenset({"not_found", "agent_not_found", "run_not_found", "run_error", "run_cancelled"})

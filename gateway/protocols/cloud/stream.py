@@ -17,7 +17,7 @@ import orjson
 from gateway.protocols.cloud.bodies import Outcome, read_outcome, read_usage
 from gateway.protocols.cloud.classify import BY_CODE
 from gateway.wire.sse import Frame, Reader
-from ir.errors import Culprit, Fault, Reason, Stage
+from ir.errors import Fault, Reason, Stage
 from ir.events import PartKind
 from ir.usage import Usage
 
@@ -133,7 +133,7 @@ class RunStream:
         code = str(data.get("code"))
         name = code if code in BY_CODE else "stream_error"
         fault = Fault(BY_CODE.get(code, Reason.TRANSIENT), self.stage, upstream_code=name)
-        if code in _FINAL or fault.culprit is not Culprit.UPSTREAM:
+        if code in _FINAL or not fault.may_pass:
             raise fault
         self.trouble = fault
 
