@@ -195,5 +195,5 @@ class Fault(Exception):
 
     @property
     def may_pass(self) -> bool:
-        """Whether nothing was wrong with the request or the account's right to make it: the same may work in a moment."""
+        """Whether neither the request nor the account's right to make it was wrong: the same may work in a moment."""
         return self.culprit in (Culprit.UPSTREAM, Culprit.EGRESS) or self.reason is Reason.TRANSIENT
