@@ -63,7 +63,7 @@ class AccountState(StrEnum):
 class AccountView(Struct, frozen=True):
     """An account as selection sees it: never a credential, only the id of one (0: it has none).
 
-    ``channel`` is set for provider accounts alone.
+    ``channel`` is set for provider accounts alone. ``login``: it signs in with a browser login, not with an API key.
     """
 
     id: int
@@ -81,6 +81,7 @@ class AccountView(Struct, frozen=True):
     client_version: str = ""
     proxy_url: str = ""
     channel: ChannelView | None = None
+    login: bool = False
 
     @property
     def ways(self) -> tuple[Transport, ...]:
@@ -163,6 +164,7 @@ def compile_account(row: Account) -> AccountView:
         client_version=_header_word("client_version", row.client_version),
         proxy_url=_proxy_url(row.proxy_url),
         channel=_channel(row) if kind is AccountKind.PROVIDER else None,
+        login=_login(row, credential.kind if credential else ""),
     )
 
 
@@ -218,6 +220,14 @@ def _state(row: Account, *, has_credential: bool) -> AccountState:
     if state is AccountState.READY and not has_credential:
         return AccountState.NEEDS_SIGN_IN
     return state
+
+
+def _login(row: Account, credential: str) -> bool:
+    if credential != "login_token":
+        return False
+    if row.transport != Transport.AGENT_RPC:
+        raise InvalidValue("transport", "a browser login serves the Agent RPC alone; other ways take an API key.")
+    return True
 
 
 def _member(name: str, enum: type[_E], value: str) -> _E:

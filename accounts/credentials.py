@@ -1,9 +1,9 @@
-"""Bearers: the short-lived token that an account's API key is exchanged for.
+"""Bearers: the short-lived token that an account's API key is exchanged for, or the session token of its login.
 
 A token is looked up in this process, then in Redis (sealed, so that all processes share one exchange), and only then
 fetched. Exchanges are single flight twice: callers in one process wait for the same task, and processes for whoever
-holds a short lock in Redis. A token near its end is renewed behind the caller's back. A credential that is replaced
-gets a new id, so nothing cached for the old one is ever used again.
+holds a short lock in Redis. A token near its end is renewed behind the caller's back, and by a job before that
+(``ahead``). A credential that is replaced gets a new id, so nothing cached for the old one is ever used again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 
 import msgspec
 import redis
@@ -21,6 +22,8 @@ from msgspec import Struct
 from accounts import cursor
 from accounts.compile import AccountView
 from accounts.cursor import Token
+from accounts.logins import Database, Vault
+from accounts.sessions import Sessions, open_login
 from core.encryption import SealError, open_sealed, seal
 from core.outbound import Outbound
 from core.redis_pipe import Pipe, PipeDown, PipeError, Script
@@ -61,12 +64,22 @@ _decoder = msgspec.json.Decoder(Held)
 
 
 class Bearers:
-    """The bearers of all accounts, for one process. ``now`` gives Unix seconds."""
+    """The bearers of all accounts, for one process. ``now`` gives Unix seconds, ``client_id`` the operator's OAuth
+    client."""
 
-    def __init__(self, pipe: Pipe, outbound: Outbound, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        pipe: Pipe,
+        outbound: Outbound,
+        *,
+        now: Callable[[], float] = time.time,
+        client_id: Callable[[], str] = str,
+        vault: Vault | None = None,
+    ) -> None:
         self._pipe = pipe
         self._outbound = outbound
         self._now = now
+        self._sessions = Sessions(pipe, vault or Database(), self._ask_refresh, client_id=client_id, now=now)
         self._held: dict[int, Held] = {}
         self._keys: dict[int, str] = {}
         self._flights: dict[int, asyncio.Task[Held]] = {}
@@ -77,9 +90,25 @@ class Bearers:
         now = self._now()
         if held is None or held.expires_at <= now:
             return (await self._fly(account, sealed, stale="")).jwt
-        if held.is_due(now):
+        if held.is_due(now) and (not account.login or self._sessions.can_refresh()):
             self._start(account, sealed, held.jwt)
         return held.jwt
+
+    async def ahead(self, account: AccountView, sealed: bytes, login_ahead: float) -> bool:
+        """Renews what would end soon: a login ``login_ahead`` seconds before, a token that is shared as ``get`` does.
+
+        Returns whether it was due. Raises ``Fault``; what is in use is good until its end all the same.
+        """
+        if account.login:
+            kept = await self._sessions.due(account, login_ahead)
+            if kept is not None:
+                await self._fly(account, kept, stale=open_login(kept).access)
+            return kept is not None
+        held = await self._peek(account.credential_id)
+        if held is None or not held.is_due(self._now()):
+            return False
+        await self._fly(account, sealed, stale=held.jwt)
+        return True
 
     def key(self, account: AccountView, sealed: bytes) -> str:
         """The credential itself, for upstreams that take it as it is. Raises ``Fault`` when it cannot be opened."""
@@ -144,7 +173,7 @@ class Bearers:
                 try:
                     # Who had the lock before may have left a token.
                     return await self._shared(account.credential_id, stale) or await self._exchange(
-                        account, sealed, refused
+                        account, sealed, stale, refused
                     )
                 finally:
                     self._pipe.send("EVAL", UNLOCK.text, 1, lock, mine)
@@ -153,7 +182,12 @@ class Bearers:
                 return held
         raise Fault(Reason.TIMEOUT, Stage.AUTH, upstream_code="bearer_lock")
 
-    async def _exchange(self, account: AccountView, sealed: bytes, refused: bool) -> Held:
+    async def _exchange(self, account: AccountView, sealed: bytes, stale: str, refused: bool) -> Held:
+        if account.login:
+            login = await self._sessions.good(account, sealed, stale)
+            held = Held(login.access, login.expires_at, login.at, answered_401=refused)
+            await self._share(account.credential_id, held)
+            return held
         token = await self._ask(account, open_key(sealed))
         now = self._now()
         if token.expires_at <= now:
@@ -163,11 +197,21 @@ class Bearers:
         return held
 
     async def _ask(self, account: AccountView, api_key: str) -> Token:
-        """The exchange itself, by the account's own way out."""
-        if not account.proxy_url:
-            return await cursor.exchange(self._outbound, account.base_url, api_key)
-        async with Outbound(proxy_url=account.proxy_url) as way_out:
+        async with self._way_out(account) as way_out:
             return await cursor.exchange(way_out, account.base_url, api_key)
+
+    async def _ask_refresh(self, account: AccountView, client_id: str, refresh_token: str) -> tuple[str, str]:
+        async with self._way_out(account) as way_out:
+            return await cursor.refresh(way_out, account.base_url, client_id, refresh_token)
+
+    @asynccontextmanager
+    async def _way_out(self, account: AccountView) -> AsyncIterator[Outbound]:
+        """The account's own."""
+        if not account.proxy_url:
+            yield self._outbound
+            return
+        async with Outbound(proxy_url=account.proxy_url) as way_out:
+            yield way_out
 
     async def _lock(self, lock: str, mine: str) -> bool:
         try:
@@ -177,14 +221,17 @@ class Bearers:
 
     async def _shared(self, credential_id: int, stale: str) -> Held | None:
         """What another process left in Redis, unless it is the stale one or near its end."""
-        try:
-            sealed = await self._pipe.call("GET", _key(credential_id))
-            held = _decoder.decode(open_sealed(sealed)) if sealed else None
-        except (PipeDown, PipeError, SealError, msgspec.MsgspecError):
-            return None
+        held = await self._peek(credential_id)
         if held is None or held.jwt == stale or held.is_due(self._now()):
             return None
         return held
+
+    async def _peek(self, credential_id: int) -> Held | None:
+        try:
+            sealed = await self._pipe.call("GET", _key(credential_id))
+            return _decoder.decode(open_sealed(sealed)) if sealed else None
+        except (PipeDown, PipeError, SealError, msgspec.MsgspecError):
+            return None
 
     async def _share(self, credential_id: int, held: Held) -> None:
         life = int((held.expires_at - self._now()) * 1000)

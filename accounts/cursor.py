@@ -3,7 +3,9 @@
 Wire facts: ``POST /auth/exchange_user_api_key`` with the API key as bearer gives a short-lived JWT (JSON
 ``accessToken``; its life is in the claim ``exp``; the signature is not ours to check). ``GetUsableModels`` is a unary
 Connect call: protobuf without an envelope, an empty request is zero bytes, an error is an HTTP status with JSON.
-``GET /v1/models`` of the official REST API takes the API key itself.
+``GET /v1/models`` of the official REST API takes the API key itself. ``POST /oauth/token`` refreshes a browser login
+(JSON ``{grant_type, client_id, refresh_token}`` → ``{access_token, refresh_token?, shouldLogout}``); ``shouldLogout``
+is final.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from ir.errors import Fault, Reason, Stage
 from protobufs.agent_v1_pb2 import GetUsableModelsResponse
 
 EXCHANGE = "/auth/exchange_user_api_key"
+REFRESH = "/oauth/token"
 LISTED_MODELS = "/v1/models"
 USABLE_MODELS = "/agent.v1.AgentService/GetUsableModels"
 MAX_BODY = 1024 * 1024
@@ -45,6 +48,32 @@ async def exchange(outbound: Outbound, base_url: str, api_key: str) -> Token:
         return Token(jwt, read_expiry(jwt))
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         raise Fault(Reason.PROTOCOL, Stage.AUTH, upstream_code="exchange_answer") from None
+
+
+async def refresh(outbound: Outbound, base_url: str, client_id: str, refresh_token: str) -> tuple[str, str]:
+    """New access and refresh tokens for a login; the second "" where the old one stays good.
+
+    Raises ``Fault``: AUTH_REVOKED when the session is over, INTERNAL when it is our client id that is refused.
+    """
+    order = {"grant_type": "refresh_token", "client_id": client_id, "refresh_token": refresh_token}
+    headers = {"content-type": "application/json"}
+    reply = await _ask(outbound, "POST", base_url + REFRESH, headers, orjson.dumps(order))
+    try:
+        answer = orjson.loads(reply.body)
+        if reply.status == 200 and not answer.get("shouldLogout"):
+            access = answer["access_token"]
+            read_expiry(access)
+            return access, answer.get("refresh_token") or ""
+        over = answer.get("shouldLogout") is True or answer.get("error") == "invalid_grant"
+    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):
+        if reply.status == 200:
+            raise Fault(Reason.PROTOCOL, Stage.AUTH, upstream_code="refresh_answer") from None
+        over = False
+    if over:
+        raise Fault(Reason.AUTH_REVOKED, Stage.AUTH, upstream_code="session_over")
+    if reply.status == 400:
+        raise Fault(Reason.INTERNAL, Stage.AUTH, upstream_code="refresh_refused")
+    raise _fault(reply, Reason.AUTH_REVOKED)
 
 
 async def usable_models(outbound: Outbound, base_url: str, jwt: str) -> tuple[str, ...]:
@@ -85,16 +114,20 @@ async def _call(
     body: bytes | None,
     unauthorized: Reason,
 ) -> Reply:
-    headers = {"authorization": f"Bearer {bearer}", **headers}
+    reply = await _ask(outbound, method, url, {"authorization": f"Bearer {bearer}", **headers}, body)
+    if reply.status != 200:
+        raise _fault(reply, unauthorized)
+    return reply
+
+
+async def _ask(outbound: Outbound, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Reply:
+    """An answer of any status."""
     try:
-        reply = await outbound.call(method, url, headers=headers, content=body, max_body=MAX_BODY)
+        return await outbound.call(method, url, headers=headers, content=body, max_body=MAX_BODY)
     except Refused:
         raise Fault(Reason.INTERNAL, Stage.CONNECT, upstream_code="host_not_allowed") from None
     except Broken as error:
         raise Fault(_BROKEN.get(error.kind, Reason.TRANSIENT), Stage.CONNECT, upstream_code=error.kind) from None
-    if reply.status != 200:
-        raise _fault(reply, unauthorized)
-    return reply
 
 
 _BROKEN = {"timeout": Reason.TIMEOUT, "connect": Reason.TRANSIENT, "too_large": Reason.PROTOCOL}

@@ -1,11 +1,13 @@
 """What faults did to accounts, from the Redis stream into rows: cooldowns that survive Redis, and changes of state.
 
-Safe to do twice, and an admin has the last word: only a ready account changes state, a fault of a credential that was
-replaced meanwhile changes nothing, and a cooldown that was cleared meanwhile is not written down.
+Safe to do twice, and an admin has the last word: only a ready account changes state; a fault that would change it, but
+is older than the last change or met a credential that was replaced, does nothing and its rest is taken back; and a
+cooldown that was cleared meanwhile is not written down.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import cast
@@ -30,7 +32,8 @@ KEPT_AFTER_END = timedelta(days=1)
 
 
 class Effect(Struct, frozen=True):
-    """``model`` "" is the whole account; ``until`` in Unix seconds; ``state`` None: it stays as it is."""
+    """``model`` "" is the whole account; ``until`` and ``at`` (when it happened) in Unix seconds; ``state`` None: it
+    stays as it is."""
 
     account_id: int
     credential_id: int
@@ -38,9 +41,10 @@ class Effect(Struct, frozen=True):
     until: float
     reason: Reason
     state: AccountState | None = None
+    at: float = math.inf
 
 
-def read(fields: Mapping[bytes, bytes]) -> Effect:
+def read(fields: Mapping[bytes, bytes], at: float = math.inf) -> Effect:
     """Raises ``KeyError`` or ``ValueError`` for what is no effect."""
     state = fields[b"state"].decode()
     return Effect(
@@ -50,6 +54,7 @@ def read(fields: Mapping[bytes, bytes]) -> Effect:
         until=float(fields[b"until"]) / 1000,
         reason=Reason(fields[b"reason"].decode()),
         state=AccountState(state) if state else None,
+        at=at,
     )
 
 
@@ -74,10 +79,14 @@ def apply(client: redis.Redis, effect: Effect) -> None:
     account = Account.objects.select_for_update().filter(pk=effect.account_id).first()
     if account is None:
         return
+    if effect.state is not None and _is_repaired(account, effect):
+        _take_back(client, effect)
+        return
     if _still_rests(client, effect):
         _write_cooldown(account, effect)
-    if effect.state is not None and _may_change(account, effect):
-        set_state(account, effect.state, effect.reason.value)
+    if effect.state is not None and account.state == AccountState.READY:
+        at = min(datetime.fromtimestamp(effect.at, UTC), timezone.now()) if math.isfinite(effect.at) else None
+        set_state(account, effect.state, effect.reason.value, at=at)
 
 
 def restore_cooldowns(client: redis.Redis) -> int:
@@ -91,7 +100,7 @@ def restore_cooldowns(client: redis.Redis) -> int:
 
 def _effect(entry: Entry) -> Effect | None:
     try:
-        return read(entry.fields)
+        return read(entry.fields, int(entry.id.split(b"-")[0]) / 1000)
     except (KeyError, ValueError):
         return None
 
@@ -111,7 +120,20 @@ def _write_cooldown(account: Account, effect: Effect) -> None:
         row.save(update_fields=["until", "reason", "created_at"])
 
 
-def _may_change(account: Account, effect: Effect) -> bool:
+def _is_repaired(account: Account, effect: Effect) -> bool:
+    """Whether the credential was replaced, or the state set, after what the effect tells of."""
     credential = getattr(account, "credential", None)
-    same = credential is not None and credential.pk == effect.credential_id
-    return same and account.state == AccountState.READY
+    return credential is None or credential.pk != effect.credential_id or effect.at < _whole_ms(account.state_at)
+
+
+def _whole_ms(at: datetime) -> float:
+    """Unix seconds, as exact as the time of an effect."""
+    return int(at.timestamp() * 1000) / 1000
+
+
+def _take_back(client: redis.Redis, effect: Effect) -> None:
+    """Ends the rest that went with a change of state which is not made, unless it is another's by now."""
+    key, field = cooldowns_key(effect.account_id), effect.model or WHOLE
+    until = cast("bytes | None", client.hget(key, field))
+    if until is not None and float(until) / 1000 == effect.until:
+        client.hdel(key, field)

@@ -33,7 +33,8 @@ class Group(models.Model):
 class Account(models.Model):
     """An upstream account. ``priority``: the lowest number is asked first; ``slots``: requests at once.
 
-    ``state`` is what the gateway found out, ``enabled`` what the admin wants; both must allow it.
+    ``state`` is what the gateway found out, ``enabled`` what the admin wants; both must allow it. ``state_at`` is when
+    it was set last: what happened before cannot change it any more.
     """
 
     AUDITED: ClassVar[tuple[str, ...]] = (
@@ -52,6 +53,7 @@ class Account(models.Model):
         max_length=16, choices=[(state.value, state.value) for state in AccountState], default=AccountState.READY.value
     )
     state_reason = models.CharField(max_length=64, blank=True)
+    state_at = models.DateTimeField(default=timezone.now)
     enabled = models.BooleanField(default=True)
     allowed_models = models.JSONField(default=list, blank=True)
     client_type = models.CharField(max_length=32, blank=True)
@@ -70,20 +72,22 @@ class Account(models.Model):
 class Credential(models.Model):
     """What an account signs in with, sealed by ``core.encryption`` (the sealed bytes name their key).
 
-    A replacement is a new row, so whatever was cached under the old id is never used again.
+    A replacement is a new row, so whatever was cached under the old id is never used again. A login that was refreshed
+    stays the same row in a new ``version``: see ``accounts.logins``.
     """
 
     class Kind(models.TextChoices):
         API_KEY = "api_key"
         LOGIN_TOKEN = "login_token"  # noqa: S105 (a kind, not a secret)
 
-    AUDITED: ClassVar[tuple[str, ...]] = ("account_id", "kind", "last_four", "expires_at")
+    AUDITED: ClassVar[tuple[str, ...]] = ("account_id", "kind", "last_four", "expires_at", "version")
 
     account = models.OneToOneField(Account, on_delete=models.CASCADE, related_name="credential")
     kind = models.CharField(max_length=16, choices=Kind.choices, default=Kind.API_KEY)
     sealed = SealedField()
     last_four = models.CharField(max_length=4)
     expires_at = models.DateTimeField(null=True, blank=True)
+    version = models.PositiveIntegerField(default=1)
     updated_at = models.DateTimeField(auto_now=True)
 
     def __str__(self) -> str:

@@ -6,12 +6,13 @@ import asyncio
 
 from django.conf import settings
 
-from accounts import effects, queries, usable
+from accounts import effects, health, queries, usable
 from accounts.compile import AccountView, compile_accounts
 from accounts.usable import Usable
-from core import redis
+from core import redis, settings_store
 from core.jobs import Counts, job
 from core.redis_pipe import Pipe
+from core.settings import Settings
 
 
 @job(limit=60)
@@ -26,9 +27,25 @@ def restore_cooldowns() -> Counts:
 
 @job()
 def refresh_catalogue() -> Counts:
-    accounts = compile_accounts(queries.account_rows())
-    found = asyncio.run(_refresh(accounts, dict(queries.sealed_credentials())))
+    found = asyncio.run(_refresh(_accounts(), dict(queries.sealed_credentials())))
     return {"accounts": len(found), "ungated": usable.end_gates(redis.connection(), found)}
+
+
+@job(limit=120)
+def renew_credentials() -> Counts:
+    return asyncio.run(_renew(_accounts(), dict(queries.sealed_credentials()), settings_store.current()))
+
+
+def _accounts() -> tuple[AccountView, ...]:
+    return compile_accounts(queries.account_rows())
+
+
+async def _renew(accounts: tuple[AccountView, ...], sealed: dict[int, bytes], knobs: Settings) -> Counts:
+    pipe = await Pipe.connect(settings.REDIS_URL)
+    try:
+        return await health.renew(pipe, accounts, sealed, knobs)
+    finally:
+        await pipe.close()
 
 
 async def _refresh(accounts: tuple[AccountView, ...], sealed: dict[int, bytes]) -> dict[int, Usable]:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from accounts import cooldowns, cursor
 from accounts.compile import AccountKind, AccountState, AccountView, Transport
 from accounts.credentials import Bearers
+from accounts.failures import CONSEQUENCES, Grain
 from accounts.models import Cooldown
 from core.outbound import Outbound
 from core.redis_pipe import Pipe
@@ -51,16 +52,23 @@ async def refresh(pipe: Pipe, accounts: Iterable[AccountView], sealed: Mapping[i
         async with Outbound(proxy_url=account.proxy_url) as outbound:
             bearers = Bearers(pipe, outbound)
             try:
-                models = await _ask(bearers, outbound, account, sealed[account.credential_id])
+                models = await ask(bearers, outbound, account, sealed[account.credential_id])
             except Fault as fault:
-                rest = (await cooldowns.apply(pipe, account, "", fault, random.random())).rest  # noqa: S311 (spread)
-                log.warning("account %d: catalogue: %s (rests %.0f s)", account.id, fault, rest)
+                log.warning("account %d: catalogue: %s", account.id, fault)
+                await suffer(pipe, account, fault)
                 continue
             finally:
                 await bearers.close()
         found[account.id] = Usable(models, time.time())
         await pipe.call("HSET", USABLE, account.id, msgspec.json.encode(found[account.id]))
     return found
+
+
+async def suffer(pipe: Pipe, account: AccountView, fault: Fault) -> None:
+    """What a fault of the control plane does to its account: only what speaks of the account as a whole. No model was
+    asked for. Raises ``PipeDown``."""
+    if CONSEQUENCES[fault.reason].grain is Grain.ACCOUNT:
+        await cooldowns.apply(pipe, account, "", fault, random.random())  # noqa: S311 (spread)
 
 
 def read(client: redis.Redis, account_id: int) -> Usable | None:
@@ -80,7 +88,8 @@ def end_gates(client: redis.Redis, found: Mapping[int, Usable]) -> int:
     return ended
 
 
-async def _ask(bearers: Bearers, outbound: Outbound, account: AccountView, sealed: bytes) -> tuple[str, ...]:
+async def ask(bearers: Bearers, outbound: Outbound, account: AccountView, sealed: bytes) -> tuple[str, ...]:
+    """The models that a Cursor account may use, as its upstream says now. Raises ``Fault``."""
     if account.transport is Transport.CLOUD_AGENTS:
         address = account.address(Transport.CLOUD_AGENTS)
         return await cursor.listed_models(outbound, address, bearers.key(account, sealed))

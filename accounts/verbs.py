@@ -1,21 +1,21 @@
-"""What can be done to groups, accounts and the catalogue. Each verb writes its audit row and publishes, in one
+"""What can be done to groups and accounts. Each verb writes its audit row and publishes, in one
 transaction, and checks a row by compiling it. Wrong input raises ``InvalidValue``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 from django.utils.text import slugify
 
-from accounts import channels, cooldowns
-from accounts.catalogue import OFFERS
-from accounts.compile import AccountKind, AccountState, Transport, compile_account, compile_model
+from accounts import channels, cooldowns, logins
+from accounts.catalogue import define_model
+from accounts.compile import AccountKind, AccountState, Transport, compile_account
 from accounts.models import Account, CatalogueModel, Channel, Cooldown, Credential, Group
-from accounts.naming import THINKING, compile_alias, compile_names
 from core import audit, outbound, publish, redis
 from core.audit import SYSTEM, Actor
 from core.columns import check_columns
@@ -70,9 +70,11 @@ def create_cursor_account(
     client_version: str = "",
     proxy_url: str = "",
     notes: str = "",
+    credential: str = Credential.Kind.API_KEY,
     actor: Actor = SYSTEM,
 ) -> Account:
-    """A Cursor account that signs in with an API key. ``allowed_models``: upstream ids or patterns; none means all."""
+    """A Cursor account. ``credential``: what ``api_key`` is, an API key or a browser login (``accounts.logins.parse``);
+    ``allowed_models``: upstream ids or patterns; none means all."""
     row = Account(
         name=name.strip(),
         kind=AccountKind.CURSOR.value,
@@ -86,7 +88,7 @@ def create_cursor_account(
         proxy_url=proxy_url,
         notes=notes,
     )
-    return _create(row, api_key, groups, actor)
+    return _create(row, api_key, groups, actor, credential)
 
 
 @transaction.atomic
@@ -178,11 +180,13 @@ def create_provider_account(
 
 
 @transaction.atomic
-def set_state(account: Account, state: AccountState, reason: str = "", *, actor: Actor = SYSTEM) -> None:
-    """What the gateway or an admin found out. Nothing happens when it is so already."""
+def set_state(
+    account: Account, state: AccountState, reason: str = "", *, at: datetime | None = None, actor: Actor = SYSTEM
+) -> None:
+    """What the gateway or an admin found out, ``at`` some time (None: now). Nothing happens when it is so already."""
     row = _lock(account)
     if (row.state, row.state_reason) != (state.value, reason):
-        _change(row, "account.set_state", actor, state=state.value, state_reason=reason)
+        _change(row, "account.set_state", actor, state=state.value, state_reason=reason, state_at=at or timezone.now())
         if state is AccountState.READY:
             _wake(row)
     account.state, account.state_reason = row.state, row.state_reason
@@ -217,8 +221,10 @@ def replace_credential(
         _save_channel(row.channel, secret)
     audit.record(actor, "account.replace_credential", new, before=before, after=audit.state(new))
     if row.state == AccountState.NEEDS_SIGN_IN:
-        _change(row, "account.set_state", actor, state=AccountState.READY.value, state_reason="")
+        ready = {"state": AccountState.READY.value, "state_reason": "", "state_at": timezone.now()}
+        _change(row, "account.set_state", actor, **ready)
         _wake(row)
+    compile_account(Account.objects.get(pk=row.pk))
     publish.bump()
     account.refresh_from_db()
     return new
@@ -250,88 +256,12 @@ def delete_account(account: Account, *, actor: Actor = SYSTEM) -> None:
     publish.bump()
 
 
-@transaction.atomic
-def define_model(name: str, *, actor: Actor = SYSTEM, **fields: Any) -> CatalogueModel:
-    """Adds a model to the catalogue or changes one. ``fields``: columns of ``CatalogueModel``; others keep their value.
-
-    Raises ``TypeError`` for a column that does not exist.
-    """
-    row = _lock_name(name)
-    if row is not None and row.alias_of:
-        raise InvalidValue("name", "is an alias; remove it first.")
-    unknown = set(fields) - (set(CatalogueModel.AUDITED) - {"alias_of"})
-    if unknown:
-        raise TypeError(f"a catalogue model has no {', '.join(sorted(unknown))}")
-    return _define(row, name, "model.define", actor, **fields)
-
-
-@transaction.atomic
-def define_alias(name: str, target: str, *, enabled: bool = True, actor: Actor = SYSTEM) -> CatalogueModel:
-    """Adds a name or pattern that leads to ``target``, or points an alias elsewhere. Circles are refused."""
-    row = _lock_name(name)
-    if row is not None and not row.alias_of:
-        raise InvalidValue("name", "is a model; remove it first.")
-    row = _define(row, name, "alias.define", actor, alias_of=target or "?", enabled=enabled)
-    if compile_names(CatalogueModel.objects.all()).find(target) is None:
-        raise InvalidValue("alias_of", f"there is no model {target}.")
-    return row
-
-
-@transaction.atomic
-def delete_model(row: CatalogueModel, *, actor: Actor = SYSTEM) -> None:
-    """Removes a model or an alias. Raises ``InvalidValue`` while aliases lead to it."""
-    leading = CatalogueModel.objects.filter(alias_of__in=[row.name, row.name + THINKING]).exclude(pk=row.pk)
-    if leading:
-        raise InvalidValue("name", f"aliases lead to it: {', '.join(alias.name for alias in leading)}.")
-    audit.record(actor, "alias.delete" if row.alias_of else "model.delete", row, before=audit.state(row))
-    row.delete()
-    compile_names(CatalogueModel.objects.all())
-    publish.bump()
-
-
-@transaction.atomic
-def ensure_catalogue(*, actor: Actor = SYSTEM) -> int:
-    """Fills an empty catalogue with the defaults; says how many were added. A catalogue with models is left alone."""
-    if CatalogueModel.objects.exists():
-        return 0
-    for offer in OFFERS:
-        define_model(
-            offer.name,
-            owner=offer.owner,
-            display_name=offer.display_name,
-            context_tokens=offer.context_tokens,
-            max_output_tokens=offer.max_output_tokens,
-            actor=actor,
-        )
-    return len(OFFERS)
-
-
-def _lock_name(name: str) -> CatalogueModel | None:
-    return CatalogueModel.objects.select_for_update().filter(name=name).first()
-
-
-def _define(row: CatalogueModel | None, name: str, verb: str, actor: Actor, **columns: Any) -> CatalogueModel:
-    """Saves one name, after the catalogue as a whole has compiled with it."""
-    before = audit.state(row) if row else None
-    row = row or CatalogueModel(name=name)
-    for column, value in columns.items():
-        setattr(row, column, dict(value) if isinstance(value, Mapping) else value)
-    if row.alias_of:
-        compile_alias(row)
-    else:
-        compile_model(row)
-    check_columns(row)
-    row.save()
-    compile_names(CatalogueModel.objects.all())
-    audit.record(actor, verb, row, before=before, after=audit.state(row))
-    publish.bump()
-    return row
-
-
-def _create(row: Account, api_key: str, groups: Iterable[Group], actor: Actor) -> Account:
+def _create(
+    row: Account, api_key: str, groups: Iterable[Group], actor: Actor, kind: str = Credential.Kind.API_KEY
+) -> Account:
     _check_and_save(row)
     row.groups.set(groups)
-    _add_credential(row, api_key, Credential.Kind.API_KEY, None)
+    _add_credential(row, api_key, kind, None)
     compile_account(row)
     audit.record(actor, "account.create", row, after=audit.state(row))
     publish.bump()
@@ -379,6 +309,8 @@ def _lock(account: Account) -> Account:
 
 
 def _add_credential(account: Account, secret: str, kind: str, expires_at: datetime | None) -> Credential:
+    if kind == Credential.Kind.LOGIN_TOKEN:
+        return _add_login(account, secret)
     secret = secret.strip()
     if not secret or len(secret) > 8192 or not secret.isascii() or not secret.isprintable() or " " in secret:
         raise InvalidValue("api_key", "must be one word of printable characters.")
@@ -390,6 +322,20 @@ def _add_credential(account: Account, secret: str, kind: str, expires_at: dateti
         sealed=seal(secret),
         last_four=secret[-4:] if len(secret) >= 16 else "",  # of a short one, four characters tell too much
         expires_at=expires_at,
+    )
+
+
+def _add_login(account: Account, secret: str) -> Credential:
+    try:
+        login = logins.parse(secret, timezone.now().timestamp())
+    except ValueError as error:
+        raise InvalidValue("login", str(error)) from None
+    return Credential.objects.create(
+        account=account,
+        kind=Credential.Kind.LOGIN_TOKEN,
+        sealed=seal(logins.encode(login)),
+        last_four=login.access[-4:],
+        expires_at=datetime.fromtimestamp(login.expires_at, UTC),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from accounts import credentials, effects
+from accounts import catalogue, credentials, effects
 from accounts import verbs as accounts
 from accounts.compile import AccountState, Transport
 from accounts.models import Account, CatalogueModel, Credential, Group
@@ -80,7 +80,7 @@ def remove(directory: Path) -> str | None:
     offered += [pattern for pattern, _ in OTHERS.values()]
     for model in CatalogueModel.objects.filter(name__in=[SCRIPTS, *ALIASES, *offered]):
         if model.alias_of == ALIASES.get(model.name, ""):
-            accounts.delete_model(model)
+            catalogue.delete_model(model)
     password = tenants.reset_owner() if kept.get("admin_hash") == _owner_hash() and kept else None
     (directory / FILE).unlink(missing_ok=True)
     return password
@@ -114,14 +114,14 @@ def _make_accounts(group: Group, simulator_url: str) -> None:
 
 def _make_names() -> None:
     if not CatalogueModel.objects.filter(name=SCRIPTS).exists():
-        accounts.define_model(SCRIPTS, owner="simulator", display_name="Simulator scripts")
+        catalogue.define_model(SCRIPTS, owner="simulator", display_name="Simulator scripts")
     for pattern, transport in OTHERS.values():
         if not CatalogueModel.objects.filter(name=pattern).exists():
-            accounts.define_model(pattern, owner="simulator", display_name=f"By {transport}", upstream=transport.value)
+            catalogue.define_model(pattern, owner="simulator", display_name=f"By {transport}", upstream=transport.value)
     for name, target in ALIASES.items():
         known = CatalogueModel.objects.filter(name__in=[name, target]).values_list("name", flat=True)
         if list(known) == [target]:
-            accounts.define_alias(name, target)
+            catalogue.define_alias(name, target)
 
 
 def _is_missing(name: str, simulator_url: str) -> bool:

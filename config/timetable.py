@@ -11,6 +11,7 @@ TIMETABLE: Mapping[str, float] = {
     "accounts.tasks.apply_effects": 1,
     "accounts.tasks.restore_cooldowns": 60,
     "accounts.tasks.refresh_catalogue": 300,
+    "accounts.tasks.renew_credentials": 60,
     "gateway.tasks.sweep_conversations": 600,
     "gateway.tasks.sweep_cloud_agents": 60,
 }

@@ -146,6 +146,17 @@ class Settings:
     )
     slot_ttl: float = _knob(600.0, "Life of a slot that nobody renews.", low=30, high=3600, unit="s", group="Pool")
     wait_for_slot: float = _knob(5.0, "Longest wait for a free account slot.", low=0, high=45, unit="s", group="Pool")
+    oauth_client_id: str = _knob(
+        "",
+        "OAuth client id with which browser logins are refreshed. Empty: a login serves until it ends, then its "
+        "account needs a new one.",
+        group="Health",
+    )
+    login_refresh_ahead: float = _knob(
+        1272.0,
+        "Hours before its end at which a browser login is refreshed, but never in the first half of its life.",
+        low=0.1, high=8760, unit="h", group="Health",
+    )  # fmt: skip
 
 
 KNOBS: Mapping[str, Knob] = {

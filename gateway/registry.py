@@ -51,7 +51,7 @@ class Services:
         self.ledger = Ledger(self.pipe, secrets.token_hex(6))
         self.troubles = Troubles(self.pipe)
         self.outbound = Outbound()
-        self.bearers = Bearers(self.pipe, self.outbound)
+        self.bearers = Bearers(self.pipe, self.outbound, client_id=lambda: self.snapshot().settings.oauth_client_id)
         self.snapshots = Snapshots(load, environment.REDIS_URL, self.ledger.slots.forget_rests)
         allowed, providers = allow_list(), Door(provider_hosts())
         self.upstreams = {

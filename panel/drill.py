@@ -20,7 +20,7 @@ import orjson
 from django.conf import settings
 from msgspec import Struct
 
-from accounts import effects
+from accounts import catalogue, effects
 from accounts import verbs as accounts
 from accounts.models import Account, CatalogueModel, Group
 from core import redis
@@ -149,7 +149,7 @@ class Drill:
             accounts.create_cursor_account(
                 f"{self._token}-{name}", f"crsr_sim_{name}", self._simulator, [group], priority=place, actor=self._actor
             )
-        accounts.define_model(self._token, upstream_id=self._script, owner="drill", actor=self._actor)
+        catalogue.define_model(self._token, upstream_id=self._script, owner="drill", actor=self._actor)
         self._key = tenants.issue_key(team, self._token, "demo", actor=self._actor)[1]
         self._until(self._in_force, "The new configuration did not come into force.")
 
@@ -245,6 +245,6 @@ def _dismiss(actor: Actor) -> None:
     for group in Group.objects.filter(name__startswith=PREFIX):
         accounts.delete_group(group, actor=actor)
     for model in CatalogueModel.objects.filter(name__startswith=PREFIX, owner="drill"):
-        accounts.delete_model(model, actor=actor)
+        catalogue.delete_model(model, actor=actor)
     for team in Team.objects.filter(name__startswith=PREFIX):
         tenants.delete_team(team, actor=actor)

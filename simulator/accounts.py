@@ -82,12 +82,12 @@ class Tokens:
     def __init__(self, secret: bytes | None = None) -> None:
         self._secret = secret or secrets.token_bytes(32)
 
-    def mint(self, account: str, now: float, life: float) -> str:
-        """A token of type ``api_key_token`` that expires ``life`` seconds after ``now`` (Unix time)."""
+    def mint(self, account: str, now: float, life: float, kind: str = "api_key_token") -> str:
+        """A token of type ``kind`` that expires ``life`` seconds after ``now`` (Unix time)."""
         claims = {
             "sub": f"auth0|sim_{account}",
             "iss": "https://authentication.cursor.sh",
-            "type": "api_key_token",
+            "type": kind,
             "iat": int(now),
             "exp": int(now + life),
             "randomness": secrets.token_hex(8),

@@ -11,6 +11,7 @@ from simulator.accounts import Account, Tokens, bearer, not_logged_in
 from simulator.cloud import Agents
 from simulator.faults import Faults
 from simulator.journal import Entry, Journal
+from simulator.logins import Logins
 from simulator.runs import Runs
 
 
@@ -33,6 +34,7 @@ class World:
     journal: Journal = field(default_factory=Journal)
     runs: Runs = field(default_factory=Runs)
     agents: Agents = field(default_factory=Agents)
+    logins: Logins = field(default_factory=Logins)
 
     def __post_init__(self) -> None:
         self.options = self.defaults
@@ -74,6 +76,14 @@ class World:
         if name not in self.accounts:
             raise not_logged_in("unknown account")
         return self.accounts[name]
+
+    def sign_in(self, account: str) -> dict[str, str]:
+        """The tokens of a browser login, as the poll answers them."""
+        return {
+            "accessToken": self.tokens.mint(account, self.now(), self.options.token_life, "session"),
+            "refreshToken": self.logins.issue(account),
+            "authId": f"auth0|sim_{account}",
+        }
 
     def open_entry(self, transport: str, account: Account | None, headers: Mapping[str, str]) -> Entry:
         """A journal entry for a contact, counted for its account."""

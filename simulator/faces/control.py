@@ -27,6 +27,7 @@ class ControlFace:
             web.get("/_sim/causes", _local(self.causes)),
             web.post("/_sim/chaos", _local(self.chaos)),
             web.post("/_sim/settings", _local(self.settings)),
+            web.post("/_sim/logins", _local(self.sign_in)),
             web.post("/_sim/reset", _local(self.reset)),
             web.get("/_sim/cloud", _local(self.agents)),
             web.post("/_sim/cloud", _local(self.habits)),
@@ -53,6 +54,18 @@ class ControlFace:
             return web.json_response({"error": f"no account is called {name!r}"}, status=404)
         fault = self._world.faults.order(name, await _body(request))
         return web.json_response({"name": name, **fault.describe()})
+
+    async def sign_in(self, request: web.Request) -> web.Response:
+        """``{"account": name}``: the tokens of a browser login at once. With ``uuid`` and ``challenge`` the login is
+        only approved, and ``/auth/poll`` gives them."""
+        body = await _body(request)
+        name = str(body.get("account"))
+        if name not in self._world.accounts:
+            raise ValueError(f"no account is called {name!r}")
+        if "uuid" not in body:
+            return web.json_response(self._world.sign_in(name))
+        self._world.logins.approve(str(body["uuid"]), name, str(body.get("challenge")))
+        return web.json_response({})
 
     async def causes(self, _: web.Request) -> web.Response:
         """The names that a fault may have."""

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import json
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 import redis
 from django.conf import LazySettings
 
-from accounts import cursor, tasks, usable, verbs
+from accounts import cursor, logins, tasks, usable, verbs
 from accounts.compile import AccountKind, AccountState, AccountView, Transport
 from accounts.credentials import Bearers
-from accounts.models import Account, Cooldown
-from core.encryption import seal
+from accounts.models import Account, Cooldown, Credential
+from core import settings_store
+from core.audit import SYSTEM
+from core.encryption import open_sealed, seal
 from core.outbound import AllowList, Outbound
+from core.redis import connection as redis_connection
 from core.redis_pipe import Pipe
 from ir.errors import Fault, Reason
 from tests.plugins.simulator import Simulator
@@ -84,3 +91,67 @@ def test_the_refresh_keeps_what_is_usable_and_puts_aside_whose_key_is_refused(
     states = dict(Account.objects.values_list("name", "state"))
     assert states == {"alpha": AccountState.READY, "wrong": AccountState.NEEDS_SIGN_IN}
     assert list(Cooldown.objects.values_list("account__name", "model", "reason")) == [("wrong", "", "auth_revoked")]
+
+
+@pytest.fixture
+def login(simulator: Simulator, settings: LazySettings, redis_url: str) -> Account:
+    settings.POOLGATE_UPSTREAM_HOSTS = [urlsplit(simulator.url).netloc]
+    text = json.dumps(simulator.sign_in("beta"))
+    return verbs.create_cursor_account("beta", text, simulator.url, credential=Credential.Kind.LOGIN_TOKEN)
+
+
+def set_knobs(**values: object) -> None:
+    for name, value in values.items():
+        settings_store.set_setting(name, value, SYSTEM)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_browser_login_serves_and_each_refresh_uses_its_token_up(login: Account, simulator: Simulator) -> None:
+    set_knobs(oauth_client_id="sim-client")
+    for version in (2, 3):
+        Credential.objects.update(expires_at=None)
+        kept = logins.read(login.credential.pk)
+        assert kept is not None
+        old = logins.decode(open_sealed(kept.login))
+        logins.rotate(login.credential.pk, kept.version, msgspec.structs.replace(old, at=0.0))
+        Credential.objects.update(version=version - 1)
+        tasks.renew_credentials()
+        assert Credential.objects.get().version == version
+    tasks.refresh_catalogue()
+    assert [entry["transport"] for entry in simulator.log()].count("refresh") == 2
+    assert usable.read(redis_connection(), login.pk) is not None
+    login.refresh_from_db()
+    assert login.state == AccountState.READY
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_session_that_the_upstream_ended_needs_a_sign_in(login: Account, simulator: Simulator) -> None:
+    set_knobs(oauth_client_id="sim-client", login_refresh_ahead=8760)
+    kept = logins.read(login.credential.pk)
+    assert kept is not None
+    old = logins.decode(open_sealed(kept.login))
+    logins.rotate(login.credential.pk, 1, msgspec.structs.replace(old, at=0.0))
+    simulator.fault("beta", "key_bad")
+    tasks.renew_credentials()
+    tasks.apply_effects()
+    login.refresh_from_db()
+    assert (login.state, login.state_reason) == (AccountState.NEEDS_SIGN_IN, "auth_revoked")
+    verbs.replace_credential(login, json.dumps(simulator.sign_in("beta")), Credential.Kind.LOGIN_TOKEN)
+    assert login.state == AccountState.READY
+
+
+async def test_a_login_is_polled_until_it_is_approved_and_only_with_its_verifier(
+    simulator: Simulator, outbound: Outbound
+) -> None:
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(b"verifier").digest()).rstrip(b"=").decode()
+    poll = f"{simulator.url}/auth/poll?uuid=u1&verifier="
+    assert (await outbound.call("GET", poll + "verifier")).status == 404
+    simulator.approve("gamma", "u1", challenge)
+    assert (await outbound.call("GET", poll + "other")).status == 404
+    answer = await outbound.call("GET", poll + "verifier")
+    login = logins.parse(answer.body.decode(), 0.0)
+    access, _ = await cursor.refresh(outbound, simulator.url, "sim-client", login.refresh)
+    assert await cursor.usable_models(outbound, simulator.url, access)
+    with pytest.raises(Fault) as fault:
+        await cursor.refresh(outbound, simulator.url, "sim-client", login.refresh)
+    assert fault.value.upstream_code == "session_over"

@@ -73,6 +73,15 @@ class Simulator:
         """``token_life`` and ``heartbeat`` until the next reset."""
         self._call("POST", "/_sim/settings", seconds)
 
+    def sign_in(self, account: str) -> dict[str, str]:
+        """A browser login's ``accessToken`` and ``refreshToken``."""
+        tokens: dict[str, str] = self._call("POST", "/_sim/logins", {"account": account})
+        return tokens
+
+    def approve(self, account: str, uuid: str, challenge: str) -> None:
+        """Approves a browser login that somebody polls for."""
+        self._call("POST", "/_sim/logins", {"account": account, "uuid": uuid, "challenge": challenge})
+
     def _call(self, method: str, path: str, body: object = None) -> Any:
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(self.url + path, data=data, method=method)

@@ -21,7 +21,7 @@ from accounts import channels, verbs
 from accounts.compile import AccountState, Transport
 from accounts.kinds import WAYS, AccountKind
 from accounts.listing import AccountLine, list_accounts
-from accounts.models import Account, Group
+from accounts.models import Account, Credential, Group
 from core import command
 from core.audit import COMMAND_LINE
 from tenants.models import Team
@@ -50,6 +50,7 @@ class Command(command.Command):
         add = actions.add_parser("add", help="add a Cursor account; its API key is asked for, or read from stdin")
         _add_common(add)
         add.add_argument("--models", default="", help="upstream ids or patterns, comma separated; none: all")
+        add.add_argument("--login", action="store_true", help="a browser login as JSON in place of an API key")
         add.add_argument("--transport", choices=CURSOR_WAYS, default=Transport.AGENT_RPC.value, help="how it is asked")
         server = actions.add_parser("add-text", help="add a text model server of your own")
         _add_common(server)
@@ -67,6 +68,7 @@ class Command(command.Command):
         _add_channel(provider)
         key = actions.add_parser("key", help="give an account a new API key, asked for or read from stdin")
         key.add_argument("name", help="the account")
+        key.add_argument("--login", action="store_true", help="a browser login as JSON in place of an API key")
         for action, text in (
             ("wake", "let accounts that rest, need a sign-in or were blocked try again"),
             ("enable", "switch accounts on"),
@@ -97,7 +99,8 @@ class Command(command.Command):
                 yield from show_named([options["name"]])
             case "key":
                 account = find_account(options["name"])
-                verbs.replace_credential(account, read_key(account.name), actor=COMMAND_LINE)
+                secret = read_key(account.name, options["login"])
+                verbs.replace_credential(account, secret, credential_kind(options["login"]), actor=COMMAND_LINE)
                 yield from show_named([account.name])
             case "remove":
                 for account in [find_account(name) for name in options["names"]]:
@@ -126,8 +129,15 @@ class Command(command.Command):
         }
         models = [name.strip() for name in options["models"].split(",") if name.strip()]
         if options["action"] == "add":
-            transport, key = Transport(options["transport"]), read_key(options["name"])
-            verbs.create_cursor_account(options["name"], key, transport=transport, allowed_models=models, **common)
+            key = read_key(options["name"], options["login"])
+            verbs.create_cursor_account(
+                options["name"],
+                key,
+                transport=Transport(options["transport"]),
+                allowed_models=models,
+                credential=credential_kind(options["login"]),
+                **common,
+            )
         elif options["action"] == "add-text":
             key, base_url = read_key(options["name"]), options["base_url"]
             verbs.create_text_account(options["name"], key, base_url, allowed_models=models, **common)
@@ -215,11 +225,16 @@ def change(account: Account, action: str) -> None:
         verbs.set_enabled(account, action == "enable", actor=COMMAND_LINE)
 
 
-def read_key(name: str) -> str:
-    """The API key, from the terminal without showing it, or the first line of standard input."""
+def read_key(name: str, login: bool = False) -> str:
+    """The API key, from the terminal without showing it, or the first line of standard input; a login is all
+    of it."""
     if sys.stdin.isatty():
-        return getpass(f"API key of {name}: ")
-    return sys.stdin.readline().strip()
+        return getpass(f"{'Login' if login else 'API key'} of {name}: ")
+    return sys.stdin.read().strip() if login else sys.stdin.readline().strip()
+
+
+def credential_kind(login: bool) -> str:
+    return Credential.Kind.LOGIN_TOKEN if login else Credential.Kind.API_KEY
 
 
 def find_account(name: str) -> Account:

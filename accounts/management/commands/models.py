@@ -5,9 +5,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from accounts.catalogue import define_alias, define_model, delete_model
 from accounts.kinds import BINDINGS
 from accounts.models import CatalogueModel
-from accounts.verbs import define_alias, define_model, delete_model
 from core import command
 from core.audit import COMMAND_LINE
 

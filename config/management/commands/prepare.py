@@ -10,8 +10,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
 
+from accounts.catalogue import ensure_catalogue
 from accounts.models import Account
-from accounts.verbs import ensure_catalogue
 from config import demo
 from core import command
 from tenants import verbs as tenants

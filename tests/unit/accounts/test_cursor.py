@@ -144,3 +144,34 @@ async def test_a_list_that_is_none_is_a_fault(answer: Reply, reason: Reason) -> 
     with pytest.raises(Fault) as fault:
         await cursor.listed_models(Answering(answer), "https://api.cursor.com", "crsr_key")
     assert fault.value.reason is reason
+
+
+async def test_a_login_is_refreshed_with_the_operators_client_id() -> None:
+    token = jwt(exp=1_800_000_000, type="session")
+    outbound = Answering(
+        reply(200, orjson.dumps({"access_token": token, "refresh_token": "r2", "shouldLogout": False}))
+    )
+    assert await cursor.refresh(outbound, "https://api2.cursor.sh", "client", "r1") == (token, "r2")
+    assert outbound.seen is not None
+    method, url, headers, body = outbound.seen
+    assert (method, url, "authorization" in headers) == ("POST", "https://api2.cursor.sh/oauth/token", False)
+    assert orjson.loads(body) == {"grant_type": "refresh_token", "client_id": "client", "refresh_token": "r1"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (reply(200, b'{"access_token": "", "shouldLogout": true}'), Reason.AUTH_REVOKED),
+        (reply(400, b'{"error": "invalid_grant"}'), Reason.AUTH_REVOKED),
+        (reply(400, b'{"error": "invalid_client"}'), Reason.INTERNAL),
+        (reply(401, b"{}"), Reason.AUTH_REVOKED),
+        (reply(200, b"{}"), Reason.PROTOCOL),
+        (reply(200, b'{"access_token": "no jwt"}'), Reason.PROTOCOL),
+        (reply(502, b"<html>", content_type="text/html"), Reason.EGRESS),
+        (reply(503), Reason.CAPACITY),
+    ],
+)
+async def test_a_refused_refresh_says_who_has_to_act(answer: Reply, reason: Reason) -> None:
+    with pytest.raises(Fault) as fault:
+        await cursor.refresh(Answering(answer), "https://api2.cursor.sh", "client", "r1")
+    assert (fault.value.reason, fault.value.stage) == (reason, Stage.AUTH)

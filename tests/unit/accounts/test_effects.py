@@ -106,6 +106,35 @@ def test_the_fault_of_a_replaced_credential_changes_no_state(client: redis.Redis
     assert account.state == AccountState.READY
 
 
+def test_the_rest_that_a_replaced_credential_earned_is_taken_back(client: redis.Redis, account: Account) -> None:
+    old = account.credential.pk
+    verbs.replace_credential(account, "crsr_sim_other")
+    suffer(client, account, state="needs_sign_in", reason=Reason.AUTH_REVOKED, credential=old)
+    apply_effects(client)
+    assert not client.exists(cooldowns_key(account.pk))
+    assert not Cooldown.objects.exists()
+
+
+def test_a_fault_from_before_a_repair_does_not_undo_it(
+    client: redis.Redis, account: Account, django_capture_on_commit_callbacks: object
+) -> None:
+    suffer(client, account, state="needs_sign_in", reason=Reason.AUTH_REVOKED)
+    apply_effects(client)
+    account.refresh_from_db()
+    suffer(client, account, state="needs_sign_in", reason=Reason.AUTH_REVOKED)  # on its way while an admin acts
+    time.sleep(0.002)
+    with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
+        verbs.set_state(account, AccountState.READY)
+    apply_effects(client)
+    account.refresh_from_db()
+    assert account.state == AccountState.READY
+    assert not Cooldown.objects.exists()
+    suffer(client, account, state="needs_sign_in", reason=Reason.AUTH_REVOKED)
+    apply_effects(client)
+    account.refresh_from_db()
+    assert account.state == AccountState.NEEDS_SIGN_IN
+
+
 def test_a_cooldown_that_was_cleared_meanwhile_is_not_written(client: redis.Redis, account: Account) -> None:
     suffer(client, account, model="m")
     cooldowns.clear(client, account.pk)

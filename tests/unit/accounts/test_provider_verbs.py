@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from accounts import verbs
+from accounts import catalogue, verbs
 from accounts.compile import AccountKind, Transport, compile_account
 from accounts.models import Account, CatalogueModel, Channel
 from core.encryption import open_sealed
@@ -32,7 +32,7 @@ def test_a_provider_account_is_compiled_with_its_channel() -> None:
 
 
 def test_its_models_join_the_catalogue_unless_they_are_there() -> None:
-    verbs.define_model("known", context_tokens=5000, max_output_tokens=100)
+    catalogue.define_model("known", context_tokens=5000, max_output_tokens=100)
     create(models=["known", "fresh"], context_tokens=9000, max_output_tokens=4096, thinking_budget=2048)
     rows = {row.name: (row.upstream, row.context_tokens) for row in CatalogueModel.objects.all()}
     assert rows == {"known": ("", 5000), "fresh": ("provider", 9000)}

@@ -14,13 +14,13 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 from pytest_django import Settings
 
-from accounts import cooldowns, verbs
-from accounts.catalogue import OFFERS
+from accounts import catalogue, cooldowns, verbs
 from accounts.compile import AccountState, Transport
 from accounts.cooldowns import Resting
 from accounts.leases import cooldowns_key
 from accounts.models import Account, CatalogueModel, Cooldown, Credential, Group
 from accounts.naming import compile_names
+from accounts.offers import OFFERS
 from core.audit import Actor
 from core.encryption import keyring, open_sealed
 from core.invalid import InvalidValue
@@ -187,8 +187,8 @@ def test_a_deleted_account_takes_its_credential_along(account: Account) -> None:
 
 
 def test_a_model_is_added_and_then_changed() -> None:
-    verbs.define_model("sim-*", owner="simulator")
-    verbs.define_model("sim-*", context_tokens=4096, max_output_tokens=1024, actor=ADA)
+    catalogue.define_model("sim-*", owner="simulator")
+    catalogue.define_model("sim-*", context_tokens=4096, max_output_tokens=1024, actor=ADA)
     row = CatalogueModel.objects.get()
     assert (row.owner, row.context_tokens) == ("simulator", 4096)
     assert AuditEntry.objects.filter(before__context_tokens=200_000, after__context_tokens=4096).exists()
@@ -196,17 +196,17 @@ def test_a_model_is_added_and_then_changed() -> None:
 
 def test_a_bad_model_is_not_stored() -> None:
     with pytest.raises(InvalidValue):
-        verbs.define_model("claude-thinking")
+        catalogue.define_model("claude-thinking")
     with pytest.raises(TypeError, match="has no colour"):
-        verbs.define_model("claude", colour="red")
+        catalogue.define_model("claude", colour="red")
     assert not CatalogueModel.objects.exists()
 
 
 def test_an_alias_is_defined_and_then_points_elsewhere() -> None:
     for name in ("small", "big"):
-        verbs.define_model(name)
-    verbs.define_alias("fast", "small")
-    verbs.define_alias("fast", "big-thinking", actor=ADA)
+        catalogue.define_model(name)
+    catalogue.define_alias("fast", "small")
+    catalogue.define_alias("fast", "big-thinking", actor=ADA)
     named = compile_names(CatalogueModel.objects.all()).find("fast")
     assert named is not None
     assert named.public == "big-thinking"
@@ -225,40 +225,40 @@ def test_an_alias_is_defined_and_then_points_elsewhere() -> None:
     ],
 )
 def test_an_alias_that_leads_nowhere_is_not_stored(name: str, target: str, field: str, sentence: str) -> None:
-    verbs.define_model("small")
-    verbs.define_model("big")
+    catalogue.define_model("small")
+    catalogue.define_model("big")
     CatalogueModel.objects.create(name="a", alias_of="b") if name == "b" else None
     with pytest.raises(InvalidValue, match=sentence) as caught:
-        verbs.define_alias(name, target)
+        catalogue.define_alias(name, target)
     assert caught.value.field == field
     assert not CatalogueModel.objects.filter(name=name).exclude(alias_of="").exists()
 
 
 def test_a_model_that_aliases_lead_to_is_not_deleted_and_an_alias_is_no_model() -> None:
-    small = verbs.define_model("small")
-    alias = verbs.define_alias("fast", "small-thinking")
+    small = catalogue.define_model("small")
+    alias = catalogue.define_alias("fast", "small-thinking")
     with pytest.raises(InvalidValue, match="aliases lead to it: fast"):
-        verbs.delete_model(small)
+        catalogue.delete_model(small)
     with pytest.raises(InvalidValue, match="is an alias"):
-        verbs.define_model("fast")
-    verbs.delete_model(alias)
-    verbs.delete_model(small)
+        catalogue.define_model("fast")
+    catalogue.delete_model(alias)
+    catalogue.delete_model(small)
     assert trail()[-2:] == ["alias.delete", "model.delete"]
 
 
 def test_a_change_that_would_close_a_circle_is_refused() -> None:
-    verbs.define_model("small")
-    verbs.define_alias("*", "small")
+    catalogue.define_model("small")
+    catalogue.define_alias("*", "small")
     with pytest.raises(InvalidValue, match="circle"):
-        verbs.define_model("small", enabled=False)
+        catalogue.define_model("small", enabled=False)
     assert CatalogueModel.objects.get(name="small").enabled
 
 
 def test_an_empty_catalogue_is_filled_once_and_every_offer_compiles() -> None:
-    assert verbs.ensure_catalogue() == len(OFFERS)
+    assert catalogue.ensure_catalogue() == len(OFFERS)
     assert set(compile_names(CatalogueModel.objects.all()).models) == {offer.name for offer in OFFERS}
-    verbs.delete_model(CatalogueModel.objects.get(name="default"))
-    assert verbs.ensure_catalogue() == 0
+    catalogue.delete_model(CatalogueModel.objects.get(name="default"))
+    assert catalogue.ensure_catalogue() == 0
     assert not CatalogueModel.objects.filter(name="default").exists()
 
 

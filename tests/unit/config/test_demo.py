@@ -8,11 +8,12 @@ import pytest
 from django.utils import timezone
 
 from accounts import effects
+from accounts.catalogue import ensure_catalogue
 from accounts.compile import AccountState, Transport
 from accounts.cooldowns import EFFECTS
 from accounts.listing import list_accounts
 from accounts.models import Account, Cooldown
-from accounts.verbs import ensure_catalogue, set_state
+from accounts.verbs import set_state
 from config import demo
 from core import redis
 from core.models import AuditEntry

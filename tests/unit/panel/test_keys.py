@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from accounts.verbs import define_model
+from accounts.catalogue import define_model
 from core.models import AuditEntry
 from tenants import keys
 from tenants.compile import StructuredOutput, ToolChoiceOutcome, compile_key

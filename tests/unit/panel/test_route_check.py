@@ -10,10 +10,11 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
+from accounts.catalogue import define_model
 from accounts.compile import AccountState
 from accounts.leases import cooldowns_key, running_key, slots_key
 from accounts.models import Account, Group
-from accounts.verbs import create_cursor_account, create_group, define_model, set_state
+from accounts.verbs import create_cursor_account, create_group, set_state
 from core import redis
 from core.audit import SYSTEM
 from core.settings_store import set_setting
