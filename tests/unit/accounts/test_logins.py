@@ -56,15 +56,15 @@ def test_a_login_is_due_ahead_of_its_end_but_not_in_the_first_half_of_its_life(
 @pytest.fixture
 def account(settings: LazySettings, redis_url: str, db: None) -> Account:
     settings.POOLGATE_UPSTREAM_HOSTS = ["127.0.0.1"]
-    text = json.dumps({"accessToken": jwt.make(FAR, "first"), "refreshToken": "r1"})
+    text = json.dumps({"accessToken": jwt.make(FAR, "first"), "refreshToken": "refresh-1"})
     return verbs.create_cursor_account("alpha", text, "http://127.0.0.1:1", credential=Credential.Kind.LOGIN_TOKEN)
 
 
 def test_an_imported_login_is_sealed_and_its_end_is_known(account: Account) -> None:
     row = account.credential
-    assert logins.decode(open_sealed(bytes(row.sealed))).refresh == "r1"
+    assert logins.decode(open_sealed(bytes(row.sealed))).refresh == "refresh-1"
     assert (row.kind, row.version, row.expires_at and row.expires_at.timestamp()) == ("login_token", 1, FAR)
-    assert b"r1" not in bytes(row.sealed)
+    assert b"refresh-1" not in bytes(row.sealed)
     assert compile_account(account).login
 
 
@@ -85,16 +85,16 @@ def test_what_is_no_login_is_refused_by_its_field(account: Account) -> None:
 
 
 def test_a_newer_login_takes_the_rows_place_only_over_the_version_that_was_read(account: Account) -> None:
-    row, newer = account.credential, Login(jwt.make(FAR, "second"), "r2", NOW)
+    row, newer = account.credential, Login(jwt.make(FAR, "second"), "refresh-2", NOW)
     assert logins.rotate(row.pk, 1, newer)
-    assert not logins.rotate(row.pk, 1, Login(jwt.make(FAR, "slow"), "r3", NOW))
+    assert not logins.rotate(row.pk, 1, Login(jwt.make(FAR, "slow"), "refresh-3", NOW))
     kept = logins.read(row.pk)
     assert kept is not None
     assert (kept.version, logins.decode(open_sealed(kept.login))) == (2, newer)
     entry = AuditEntry.objects.get(verb="account.rotate_login")
     assert entry.after is not None
     assert entry.after["version"] == 2
-    assert "r2" not in str(entry.after)
+    assert "refresh-2" not in str(entry.after)
 
 
 def test_a_login_that_an_admin_replaced_is_not_written_over(account: Account) -> None:

@@ -26,7 +26,7 @@ class Upstream:
 
     def __init__(self) -> None:
         self.now = 1_800_000_000.0
-        self.good = {"r0"}
+        self.good = {"refresh-0"}
         self.refreshes = 0
         self.fails: Fault | None = None
 
@@ -40,8 +40,8 @@ class Upstream:
         if refresh_token not in self.good:
             raise Fault(Reason.AUTH_REVOKED, Stage.AUTH, upstream_code="session_over")
         self.refreshes += 1
-        self.good = {f"r{self.refreshes}"}
-        return self.token(self.refreshes), f"r{self.refreshes}"
+        self.good = {f"refresh-{self.refreshes}"}
+        return self.token(self.refreshes), f"refresh-{self.refreshes}"
 
 
 class Row:
@@ -74,7 +74,7 @@ class Place:
     def __init__(self, pipes: list[Pipe], outbound: Outbound, upstream: Upstream) -> None:
         self.upstream = upstream
         self.client_id = "client"
-        self.first = Login(upstream.token(0, 10 * DAY), "r0", upstream.now - 50 * DAY)
+        self.first = Login(upstream.token(0, 10 * DAY), "refresh-0", upstream.now - 50 * DAY)
         self.row = Row(self.first)
         self.sealed = seal(logins.encode(self.first))
         self.processes = [
@@ -107,7 +107,7 @@ async def test_an_ended_login_is_refreshed_once_for_every_caller_of_every_proces
     place.upstream.now += 11 * DAY
     got = await asyncio.gather(*[place.get(number % 2) for number in range(50)])
     assert set(got) == {place.row.login.access}
-    assert (place.upstream.refreshes, place.row.login.refresh) == (1, "r1")
+    assert (place.upstream.refreshes, place.row.login.refresh) == (1, "refresh-1")
 
 
 async def test_a_refused_login_is_refreshed_and_the_late_ones_get_the_new_one(place: Place) -> None:
@@ -134,7 +134,7 @@ async def test_a_login_that_is_not_saved_is_never_refreshed(place: Place) -> Non
     with pytest.raises(Fault) as fault:
         await place.get()
     assert (fault.value.reason, fault.value.upstream_code) == (Reason.AUTH_REVOKED, "login_not_saved")
-    assert (place.upstream.refreshes, place.upstream.good) == (0, {"r0"})
+    assert (place.upstream.refreshes, place.upstream.good) == (0, {"refresh-0"})
 
 
 async def test_a_session_that_is_over_is_final(place: Place) -> None:
@@ -148,7 +148,7 @@ async def test_a_session_that_is_over_is_final(place: Place) -> None:
 async def test_who_lost_a_race_for_the_refresh_token_takes_what_the_winner_wrote(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    newer = Login(place.upstream.token(9), "r9", place.upstream.now + 11 * DAY)
+    newer = Login(place.upstream.token(9), "refresh-9", place.upstream.now + 11 * DAY)
 
     async def beaten(*_: object) -> tuple[str, str]:
         await place.row.rotate(7, 1, newer)
@@ -164,7 +164,7 @@ async def test_a_login_that_was_replaced_during_the_refresh_is_not_written_over(
 ) -> None:
     async def slow(*_: object) -> tuple[str, str]:
         place.row.kept = Kept(seal(logins.encode(Login(place.upstream.token(5), "imported", 1.0))), 2)
-        return place.upstream.token(1), "r1"
+        return place.upstream.token(1), "refresh-1"
 
     monkeypatch.setattr(cursor, "refresh", slow)
     place.upstream.now += 11 * DAY
@@ -177,11 +177,11 @@ async def test_a_refreshed_login_that_could_not_be_written_down_is_not_lost(plac
     place.upstream.now += 11 * DAY
     bearer = await place.get()
     kept = await pipe.call("GET", "poolgate:login:7")
-    assert b"r1" not in kept
+    assert b"refresh-1" not in kept
     await pipe.call("DEL", "poolgate:bearer:7")
     place.row.away = False
     assert await place.get(1) == bearer
-    assert (place.row.login.refresh, place.upstream.refreshes) == ("r1", 1)
+    assert (place.row.login.refresh, place.upstream.refreshes) == ("refresh-1", 1)
     assert await pipe.call("GET", "poolgate:login:7") is None
 
 
@@ -190,7 +190,7 @@ async def test_the_job_refreshes_ahead_and_only_what_is_due(place: Place) -> Non
     assert not await bearers.ahead(ACCOUNT, place.sealed, 5 * DAY)
     assert await bearers.ahead(ACCOUNT, place.sealed, 20 * DAY)
     assert not await bearers.ahead(ACCOUNT, place.sealed, 20 * DAY)
-    assert (place.upstream.refreshes, place.row.login.refresh) == (1, "r1")
+    assert (place.upstream.refreshes, place.row.login.refresh) == (1, "refresh-1")
     assert await place.get(1) in {place.first.access, place.row.login.access}
 
 
@@ -208,4 +208,4 @@ async def test_neither_token_of_a_login_lies_open_in_redis(place: Place, pipe: P
     bearer = await place.get()
     kept = [await pipe.call("GET", key) for key in await pipe.call("KEYS", "poolgate:*")]
     assert len(kept) == 2
-    assert not any(bearer.encode() in value or b"r1" in value.split(b":")[0] for value in kept)
+    assert not any(bearer.encode() in value or b"refresh-1" in value for value in kept)
