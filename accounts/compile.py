@@ -64,6 +64,7 @@ class AccountView(Struct, frozen=True):
     """An account as selection sees it: never a credential, only the id of one (0: it has none).
 
     ``channel`` is set for provider accounts alone. ``login``: it signs in with a browser login, not with an API key.
+    ``draining``: it gets no new conversations.
     """
 
     id: int
@@ -82,6 +83,7 @@ class AccountView(Struct, frozen=True):
     proxy_url: str = ""
     channel: ChannelView | None = None
     login: bool = False
+    draining: bool = False
 
     @property
     def ways(self) -> tuple[Transport, ...]:
@@ -165,6 +167,7 @@ def compile_account(row: Account) -> AccountView:
         proxy_url=_proxy_url(row.proxy_url),
         channel=_channel(row) if kind is AccountKind.PROVIDER else None,
         login=_login(row, credential.kind if credential else ""),
+        draining=row.draining,
     )
 
 

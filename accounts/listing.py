@@ -24,7 +24,7 @@ class Cooling(Struct, frozen=True):
 
 
 class AccountLine(Struct, frozen=True):
-    """An account as lists show it. ``condition`` is what matters most: off, a state, cooling, or ready.
+    """An account as lists show it. ``condition`` is what matters most: off, a state, cooling, draining, or ready.
 
     ``credential`` tells it from others by its last four characters, is "kept" where those would tell too much, and ""
     where there is none. ``in_use`` is the number of its slots that requests hold now; None when Redis does not say.
@@ -42,7 +42,9 @@ class AccountLine(Struct, frozen=True):
             return AccountState.DISABLED
         if self.account.state != AccountState.READY:
             return self.account.state
-        return "cooling" if any(not rest.model for rest in self.cooling) else AccountState.READY
+        if any(not rest.model for rest in self.cooling):
+            return "cooling"
+        return "draining" if self.account.draining else AccountState.READY
 
     @property
     def reason(self) -> str:

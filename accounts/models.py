@@ -34,11 +34,12 @@ class Account(models.Model):
     """An upstream account. ``priority``: the lowest number is asked first; ``slots``: requests at once.
 
     ``state`` is what the gateway found out, ``enabled`` what the admin wants; both must allow it. ``state_at`` is when
-    it was set last: what happened before cannot change it any more.
+    it was set last: what happened before cannot change it any more. ``draining``: it goes on with the conversations
+    that are bound to it, and gets no new ones.
     """
 
     AUDITED: ClassVar[tuple[str, ...]] = (
-        "name", "kind", "transport", "base_url", "priority", "slots", "state", "state_reason", "enabled",
+        "name", "kind", "transport", "base_url", "priority", "slots", "state", "state_reason", "enabled", "draining",
         "allowed_models", "client_type", "client_version", "proxy_url", "notes",
     )  # fmt: skip
 
@@ -55,6 +56,7 @@ class Account(models.Model):
     state_reason = models.CharField(max_length=64, blank=True)
     state_at = models.DateTimeField(default=timezone.now)
     enabled = models.BooleanField(default=True)
+    draining = models.BooleanField(default=False)
     allowed_models = models.JSONField(default=list, blank=True)
     client_type = models.CharField(max_length=32, blank=True)
     client_version = models.CharField(max_length=32, blank=True)

@@ -202,6 +202,15 @@ def set_enabled(account: Account, enabled: bool, *, actor: Actor = SYSTEM) -> No
 
 
 @transaction.atomic
+def set_draining(account: Account, draining: bool, *, actor: Actor = SYSTEM) -> None:
+    """Whether it gets no new conversations any more. Those that are bound to it go on there."""
+    row = _lock(account)
+    if row.draining != draining:
+        _change(row, "account.drain" if draining else "account.fill", actor, draining=draining)
+    account.draining = row.draining
+
+
+@transaction.atomic
 def replace_credential(
     account: Account,
     secret: str,

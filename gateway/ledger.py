@@ -17,14 +17,15 @@ import logging
 import random
 import time
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from accounts.compile import AccountView
 from accounts.leases import NOBODY, RELEASE, TAKE, Caller, Lease, Refused, Shortage, Slots
 from accounts.lines import JOIN, Place
-from accounts.pool import choose
+from accounts.pool import Choice, PoolView, choose
+from accounts.stats import Stats
 from core.redis_pipe import Pipe, PipeDown, PipeError
 from gateway.queue import Queue, may_pass
 from gateway.trace import Tracer
@@ -50,6 +51,7 @@ class Ledger:
         self.slots = Slots(pipe, process)
         self.queue = Queue()
         self.recorder = Recorder(pipe, process)
+        self.stats = Stats()
         self.slot_life = 600.0
         self._open: weakref.WeakSet[Entry] = weakref.WeakSet()
         self._closing: set[asyncio.Future[Any]] = set()
@@ -209,10 +211,15 @@ class Entry:
         life: float,
     ) -> Lease | Refused:
         slots, holder = self._ledger.slots, self.record.request_id
-        order = partial(choose, candidates, slots.loads(), model=model, exclude=exclude, draws=self._ledger.draws)
+        view = PoolView(loads=slots.loads(), cooled=slots.cooled(), seen=self._ledger.stats.seen)
+        order = partial(choose, candidates, model=model, exclude=exclude, draws=self._ledger.draws)
         take = partial(slots.take, life=life, caller=caller, crowd=slots.crowd(candidates))
-        answer = await take(order(slots.cooled()), model, holder)
+        answer = await take(_accounts(order(view)), model, holder)
         if answer != NOBODY_THERE:
             return answer
         # All that there are may be cooled: only the server knows until when.
-        return await take(order(()), model, holder)
+        return await take(_accounts(order(view.doubted())), model, holder)
+
+
+def _accounts(choices: Iterator[Choice]) -> Iterator[AccountView]:
+    return (choice.account for choice in choices)

@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from accounts.compile import AccountKind, AccountState, AccountView, ModelView
 from accounts.kinds import Binding
 from accounts.naming import THINKING, Named
+from accounts.pool import rank
 from gateway.snapshot import Snapshot
 from gateway.upstreams.asking import SPEAKS, carried_fields
 from ir.errors import ApiError, Culprit, Kind, invalid
@@ -26,7 +27,8 @@ POOLS_KEPT = 1024
 
 
 class Route(Struct, frozen=True):
-    """``upstream_id`` and ``parameters`` are what the upstream is asked for; ``candidates`` is never empty.
+    """``upstream_id`` and ``parameters`` are what the upstream is asked for; ``candidates`` is never empty,
+    and ranked.
 
     ``served`` is the public name of what serves, which is not what the caller named where an alias or a fallback led;
     ``groups`` are those that the caller's team may use.
@@ -131,7 +133,7 @@ def _candidates(
     """The accounts of these groups that serve the model: looked for once a snapshot, not once a request."""
     found = snapshot.pools.get((groups, kind, upstream_id))
     if found is None:
-        found = tuple(
+        found = rank(
             account
             for account in snapshot.accounts
             if account.groups & groups and account.state is AccountState.READY and _serves(account, upstream_id, kind)

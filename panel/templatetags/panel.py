@@ -26,6 +26,7 @@ _COLOURS = {
     "active": "green",
     "expired": "yellow",
     "cooling": "yellow",
+    "draining": "blue",
     "needs_sign_in": "orange",
     "blocked": "red",
     "disabled": "secondary",

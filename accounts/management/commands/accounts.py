@@ -73,6 +73,8 @@ class Command(command.Command):
             ("wake", "let accounts that rest, need a sign-in or were blocked try again"),
             ("enable", "switch accounts on"),
             ("disable", "switch accounts off; running requests go on"),
+            ("drain", "give accounts no new conversations; those that are bound to them go on there"),
+            ("fill", "give drained accounts new conversations again"),
             ("remove", "delete accounts and their credentials; records stay"),
         ):
             named = actions.add_parser(action, help=text)
@@ -217,10 +219,12 @@ def _channel(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def change(account: Account, action: str) -> None:
-    """``enable``, ``disable`` or ``wake`` one account."""
+    """``enable``, ``disable``, ``drain``, ``fill`` or ``wake`` one account."""
     if action == "wake":
         verbs.set_state(account, AccountState.READY, actor=COMMAND_LINE)
         verbs.clear_cooldowns(account, actor=COMMAND_LINE)
+    elif action in ("drain", "fill"):
+        verbs.set_draining(account, action == "drain", actor=COMMAND_LINE)
     else:
         verbs.set_enabled(account, action == "enable", actor=COMMAND_LINE)
 

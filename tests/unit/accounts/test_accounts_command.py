@@ -97,6 +97,8 @@ def test_accounts_are_woken_and_switched(run: Run) -> None:
     assert "rests" not in woken
     assert "alice  cursor  disabled" in run("disable", "alice")
     assert "alice  cursor  ready" in run("enable", "alice")
+    assert "alice  cursor  draining" in run("drain", "alice")
+    assert "alice  cursor  ready" in run("fill", "alice")
     assert set(AuditEntry.objects.filter(verb="account.disable").values_list("actor", flat=True)) == {"command line"}
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from accounts import catalogue, cooldowns, verbs
-from accounts.compile import AccountState, Transport
+from accounts.compile import AccountState, Transport, compile_account
 from accounts.cooldowns import Resting
 from accounts.leases import cooldowns_key
 from accounts.models import Account, CatalogueModel, Cooldown, Credential, Group
@@ -128,6 +128,15 @@ def test_the_switch_of_an_admin_leaves_the_state_alone(account: Account) -> None
     verbs.set_enabled(account, True)
     assert (account.enabled, account.state) == (True, "ready")
     assert trail()[-2:] == ["account.disable", "account.enable"]
+
+
+def test_an_account_is_drained_and_filled_again_once_each(account: Account) -> None:
+    for draining in (True, True, False, False):
+        verbs.set_draining(account, draining, actor=ADA)
+        account.refresh_from_db()
+        assert account.draining is draining
+        assert compile_account(account).draining is draining
+    assert trail()[-2:] == ["account.drain", "account.fill"]
 
 
 def test_a_replaced_credential_has_a_new_id_and_ends_the_wait_for_a_sign_in(account: Account) -> None:
