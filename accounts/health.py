@@ -11,12 +11,17 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 
+from django.conf import settings
 from msgspec import Struct
 
-from accounts import usable
-from accounts.compile import AccountKind, AccountState, AccountView, Transport
+from accounts import usable, verbs
+from accounts.compile import AccountKind, AccountState, AccountView, Transport, compile_account
 from accounts.credentials import Bearers
-from accounts.failures import CONSEQUENCES, Consequence
+from accounts.failures import CONSEQUENCES, Consequence, Grain, Next
+from accounts.models import Account
+from core import settings_store
+from core.audit import SYSTEM, Actor
+from core.invalid import InvalidValue
 from core.jobs import Counts
 from core.outbound import Outbound
 from core.redis_pipe import Pipe
@@ -27,6 +32,13 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 5
 """Accounts that a job asks at the same time."""
+
+
+_MOVES = {
+    Next.SAME: "A request would try it again.",
+    Next.SWITCH: "A request would turn to another account.",
+    Next.STOP: "A request would end here.",
+}
 
 
 class Answer(Struct, frozen=True):
@@ -42,6 +54,19 @@ class Answer(Struct, frozen=True):
     def consequence(self) -> Consequence | None:
         """What would follow if a request met this."""
         return CONSEQUENCES[self.reason] if self.reason is not None else None
+
+    def tell(self, name: str) -> str:
+        """In a sentence or two, about the account of this name."""
+        if self.consequence is None:
+            return f"{name} answers: {self.models} models in {self.took * 1000:.0f} ms."
+        reason = (self.reason or "").replace("_", " ")
+        said = [f"{name} does not answer: {reason}" + (f" ({self.code})" if self.code else "") + "."]
+        said.append(_MOVES[self.consequence.next])
+        if self.consequence.rest is not None and self.consequence.grain is Grain.ACCOUNT:
+            said.append(f"The account would rest for {self.consequence.rest.seconds:g} s.")
+        if self.consequence.state is not None:
+            said.append(f"It would be set to {self.consequence.state.replace('_', ' ')}.")
+        return " ".join(said)
 
 
 async def renew(pipe: Pipe, accounts: Iterable[AccountView], sealed: Mapping[int, bytes], knobs: Settings) -> Counts:
@@ -79,6 +104,34 @@ async def ask(bearers: Bearers, outbound: Outbound, account: AccountView, sealed
     except Fault as fault:
         return Answer(time.monotonic() - began, reason=fault.reason, code=fault.upstream_code or "")
     return Answer(time.monotonic() - began, models=len(models))
+
+
+def ask_now(row: Account, *, end_rests: bool = False, actor: Actor = SYSTEM) -> Answer:
+    """Asks a saved account, whatever its state. Blocking. With ``end_rests`` an account that answers rests no more.
+
+    Raises ``InvalidValue`` for one that cannot be asked without spending anything.
+    """
+    account = compile_account(row)
+    if not can_be_asked(account):
+        raise InvalidValue("kind", "only Cursor accounts with a credential can be asked without spending anything.")
+    client_id = settings_store.current().oauth_client_id
+    answer = asyncio.run(_ask_alone(account, bytes(row.credential.sealed), client_id))
+    if end_rests and answer.reason is None:
+        verbs.clear_cooldowns(row, actor=actor)
+    return answer
+
+
+async def _ask_alone(account: AccountView, sealed: bytes, client_id: str) -> Answer:
+    pipe = await Pipe.connect(settings.REDIS_URL)
+    try:
+        async with Outbound(proxy_url=account.proxy_url) as outbound:
+            bearers = Bearers(pipe, outbound, client_id=lambda: client_id)
+            try:
+                return await ask(bearers, outbound, account, sealed)
+            finally:
+                await bearers.close()
+    finally:
+        await pipe.close()
 
 
 def can_be_asked(account: AccountView) -> bool:

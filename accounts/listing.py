@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from django.db.models import Prefetch
+from django.utils import timezone
 from msgspec import Struct
 from redis import RedisError
 
-from accounts.compile import AccountState
-from accounts.leases import slots_key
+from accounts.compile import AccountKind, AccountState
+from accounts.leases import cooldowns_key, slots_key
 from accounts.models import Account, CatalogueModel, Cooldown, Credential
+from accounts.pool import WHOLE
 from core.redis import connection
 
 
@@ -24,16 +26,19 @@ class Cooling(Struct, frozen=True):
 
 
 class AccountLine(Struct, frozen=True):
-    """An account as lists show it. ``condition`` is what matters most: off, a state, cooling, draining, or ready.
+    """An account as lists show it. ``condition`` is what matters most: off, a state, cooling, probing (its rest is over,
+    one request at a time tries it), draining, or ready.
 
     ``credential`` tells it from others by its last four characters, is "kept" where those would tell too much, and ""
-    where there is none. ``in_use`` is the number of its slots that requests hold now; None when Redis does not say.
+    where there is none. ``probing``: models whose rest is over and who are tried with one request first ("": the whole
+    account). ``in_use`` is the number of its slots that requests hold now; None when Redis does not say.
     """
 
     account: Account
     groups: Sequence[str]
     credential: str
     cooling: Sequence[Cooling]
+    probing: Sequence[str] = ()
     in_use: int | None = None
 
     @property
@@ -44,11 +49,26 @@ class AccountLine(Struct, frozen=True):
             return self.account.state
         if any(not rest.model for rest in self.cooling):
             return "cooling"
+        if "" in self.probing:
+            return "probing"
         return "draining" if self.account.draining else AccountState.READY
+
+    @property
+    def login_ended(self) -> bool:
+        """Whether its browser login is over: without ``oauth_client_id`` none is refreshed."""
+        credential: Credential | None = getattr(self.account, "credential", None)
+        return credential is not None and credential.expires_at is not None and credential.expires_at <= timezone.now()
+
+    @property
+    def can_be_tested(self) -> bool:
+        """Whether there is a call to it that costs nothing."""
+        return self.account.kind == AccountKind.CURSOR and bool(self.credential)
 
     @property
     def reason(self) -> str:
         """Why it is in that condition, where that says more than the condition does."""
+        if self.condition == AccountState.NEEDS_SIGN_IN and self.login_ended:
+            return "login_ended"
         return "" if self.account.state_reason == self.condition else self.account.state_reason
 
 
@@ -61,8 +81,8 @@ def list_accounts(now: datetime) -> list[AccountLine]:
             "groups", Prefetch("cooldowns", resting, "resting"), Prefetch("credential", shown)
         )
     )
-    in_use = _count_slots([row.pk for row in rows], now)
-    return [_line(row, in_use.get(row.pk)) for row in rows]
+    seen = _look([row.pk for row in rows], now)
+    return [_line(row, seen.get(row.pk)) for row in rows]
 
 
 def count_by_condition(lines: Sequence[AccountLine]) -> dict[str, int]:
@@ -73,21 +93,38 @@ def count_by_condition(lines: Sequence[AccountLine]) -> dict[str, int]:
     return counts
 
 
-def _count_slots(ids: Sequence[int], now: datetime) -> dict[int, int]:
-    """Account id → slots taken; empty when Redis does not answer: a page about the pool must still open then."""
-    pipe = connection().pipeline(transaction=False)
+class _Seen(Struct, frozen=True):
+    """What Redis says of an account."""
+
+    in_use: int
+    probing: Sequence[str]
+
+
+def _look(ids: Sequence[int], now: datetime) -> dict[int, _Seen]:
+    """By account id; empty when Redis does not answer: a page about the pool must still open then."""
+    pipe, ms = connection().pipeline(transaction=False), int(now.timestamp() * 1000)
     for pk in ids:
-        pipe.zcount(slots_key(pk), int(now.timestamp() * 1000), "+inf")
+        pipe.zcount(slots_key(pk), ms, "+inf")
+        pipe.hgetall(cooldowns_key(pk))
     try:
-        return dict(zip(ids, pipe.execute(), strict=True))
+        answers = pipe.execute()
     except RedisError:
         return {}
+    return {pk: _Seen(answers[2 * place], _over(answers[2 * place + 1], ms)) for place, pk in enumerate(ids)}
 
 
-def _line(row: Account, in_use: int | None) -> AccountLine:
+def _over(rests: Mapping[bytes, bytes], now: int) -> list[str]:
+    """The models whose rest is over but not forgotten; holds and warming up are no rests."""
+    fields = {field.decode(): int(value) for field, value in rests.items() if b"|" not in field}
+    return sorted("" if field == WHOLE else field for field, until in fields.items() if until <= now)
+
+
+def _line(row: Account, seen: _Seen | None) -> AccountLine:
     resting: Sequence[Cooldown] = row.resting  # type: ignore[attr-defined]  # named by the Prefetch above
     cooling = [Cooling(rest.model, rest.reason, rest.until) for rest in resting]
-    return AccountLine(row, [group.name for group in row.groups.all()], _hint(row), cooling, in_use)
+    groups = [group.name for group in row.groups.all()]
+    probing, in_use = (seen.probing, seen.in_use) if seen else ((), None)
+    return AccountLine(row, groups, _hint(row), cooling, probing, in_use)
 
 
 def _hint(row: Account) -> str:

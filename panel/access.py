@@ -64,6 +64,7 @@ RULES: Mapping[str, Rule] = {
     "requests": Rule(Role.SIGNED_IN),
     "request": Rule(Role.SIGNED_IN),
     "accounts": Rule(Role.OWNER),
+    "account_test": Rule(Role.OWNER, frozenset({"POST"})),
     "jobs": Rule(Role.OWNER),
     "jobs_live": Rule(Role.OWNER),
     "keys": Rule(Role.OWNER),

@@ -26,7 +26,7 @@ class Entry(Struct, frozen=True):
 NAVIGATION = (
     Entry("Overview", "gauge", ("overview",)),
     Entry("Requests", "list-details", ("requests", "request")),
-    Entry("Accounts", "server-2", ("accounts",)),
+    Entry("Accounts", "server-2", ("accounts", "account_test")),
     Entry("Keys", "key", ("keys", "key_new", "key", "key_revoke")),
     Entry("Jobs", "activity", ("jobs",)),
     Entry("Settings", "adjustments-horizontal", ("settings", "settings_save", "settings_history")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from panel.accounts import accounts
+from panel.accounts import account_test, accounts
 from panel.api import api
 from panel.jobs import jobs, jobs_live
 from panel.keys import key, key_new, key_revoke, keys
@@ -20,6 +20,7 @@ urlpatterns = [
     path("requests", requests, name="requests"),
     path("requests/<str:request_id>", request, name="request"),
     path("accounts", accounts, name="accounts"),
+    path("accounts/test", account_test, name="account_test"),
     path("jobs", jobs, name="jobs"),
     path("jobs/live", jobs_live, name="jobs_live"),
     path("keys", keys, name="keys"),

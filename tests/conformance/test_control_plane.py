@@ -14,9 +14,10 @@ import pytest
 import redis
 from django.conf import LazySettings
 
-from accounts import cursor, logins, tasks, usable, verbs
+from accounts import cursor, health, logins, tasks, usable, verbs
 from accounts.compile import AccountKind, AccountState, AccountView, Transport
 from accounts.credentials import Bearers
+from accounts.leases import cooldowns_key
 from accounts.models import Account, Cooldown, Credential
 from core import settings_store
 from core.audit import SYSTEM
@@ -155,3 +156,19 @@ async def test_a_login_is_polled_until_it_is_approved_and_only_with_its_verifier
     with pytest.raises(Fault) as fault:
         await cursor.refresh(outbound, simulator.url, "sim-client", login.refresh)
     assert fault.value.upstream_code == "session_over"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_account_is_asked_now_and_only_one_that_answers_is_woken(
+    accounts: dict[str, Account], simulator: Simulator
+) -> None:
+    for row in accounts.values():
+        redis_connection().hset(cooldowns_key(row.pk), "*", str(2**42))
+    good = health.ask_now(accounts["alpha"], end_rests=True)
+    assert (good.reason, good.models > 5) == (None, True)
+    assert not redis_connection().exists(cooldowns_key(accounts["alpha"].pk))
+    bad = health.ask_now(accounts["wrong"], end_rests=True)
+    assert (bad.reason, bad.code) == (Reason.AUTH_REVOKED, "401")
+    tasks.apply_effects()
+    assert Account.objects.get(name="wrong").state == AccountState.READY
+    assert redis_connection().exists(cooldowns_key(accounts["wrong"].pk))

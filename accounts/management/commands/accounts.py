@@ -17,7 +17,7 @@ from django.core.management.base import CommandError
 from django.db import transaction
 from django.utils import timezone
 
-from accounts import channels, verbs
+from accounts import channels, health, verbs
 from accounts.compile import AccountState, Transport
 from accounts.kinds import WAYS, AccountKind
 from accounts.listing import AccountLine, list_accounts
@@ -69,6 +69,9 @@ class Command(command.Command):
         key = actions.add_parser("key", help="give an account a new API key, asked for or read from stdin")
         key.add_argument("name", help="the account")
         key.add_argument("--login", action="store_true", help="a browser login as JSON in place of an API key")
+        test = actions.add_parser("test", help="ask accounts by a call that costs nothing, and say what it means")
+        test.add_argument("names", nargs="+", metavar="name", help="accounts")
+        test.add_argument("--end-rests", action="store_true", help="who answers rests no more")
         for action, text in (
             ("wake", "let accounts that rest, need a sign-in or were blocked try again"),
             ("enable", "switch accounts on"),
@@ -110,6 +113,10 @@ class Command(command.Command):
                     yield f"{account.name} is gone."
             case "allow" | "deny":
                 yield describe_group(self._change_teams(options))
+            case "test":
+                for account in [find_account(name) for name in options["names"]]:
+                    answer = health.ask_now(account, end_rests=options["end_rests"], actor=COMMAND_LINE)
+                    yield answer.tell(account.name)
             case "transport":
                 for account in [find_account(name) for name in options["names"]]:
                     verbs.set_transport(account, Transport(options["transport"]), actor=COMMAND_LINE)
