@@ -26,8 +26,8 @@ class Cooling(Struct, frozen=True):
 
 
 class AccountLine(Struct, frozen=True):
-    """An account as lists show it. ``condition`` is what matters most: off, a state, cooling, probing (its rest is over,
-    one request at a time tries it), draining, or ready.
+    """An account as lists show it. ``condition`` is what matters most: off, a state, cooling, probing (its rest is
+    over, one request at a time tries it), draining, or ready.
 
     ``credential`` tells it from others by its last four characters, is "kept" where those would tell too much, and ""
     where there is none. ``probing``: models whose rest is over and who are tried with one request first ("": the whole

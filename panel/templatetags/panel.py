@@ -26,11 +26,8 @@ _COLOURS = {
     "active": "green",
     "expired": "yellow",
     "cooling": "yellow",
-<<<<<<< HEAD
     "draining": "blue",
-=======
     "probing": "azure",
->>>>>>> 297fe91 (Test now: what an account says and what a request would make of it; who comes back from a rest is shown as probing)
     "needs_sign_in": "orange",
     "blocked": "red",
     "disabled": "secondary",
