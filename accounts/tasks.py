@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from django.conf import settings
 
-from accounts import effects, health, queries, usable
+from accounts import effects, health, queries, reverify, usable
 from accounts.compile import AccountView, compile_accounts
 from accounts.usable import Usable
 from core import redis, settings_store
@@ -36,6 +37,14 @@ def renew_credentials() -> Counts:
     return asyncio.run(_renew(_accounts(), dict(queries.sealed_credentials()), settings_store.current()))
 
 
+@job(limit=120)
+def reverify_cooldowns() -> Counts:
+    sealed, budget = dict(queries.sealed_credentials()), settings_store.current().probe_budget
+    return reverify.reverify(
+        redis.connection(), _accounts(), sealed, budget, lambda chosen: asyncio.run(_ask_all(chosen, sealed))
+    )
+
+
 def _accounts() -> tuple[AccountView, ...]:
     return compile_accounts(queries.account_rows())
 
@@ -52,5 +61,13 @@ async def _refresh(accounts: tuple[AccountView, ...], sealed: dict[int, bytes]) 
     pipe = await Pipe.connect(settings.REDIS_URL)
     try:
         return await usable.refresh(pipe, accounts, sealed)
+    finally:
+        await pipe.close()
+
+
+async def _ask_all(accounts: Sequence[AccountView], sealed: dict[int, bytes]) -> set[int]:
+    pipe = await Pipe.connect(settings.REDIS_URL)
+    try:
+        return await reverify.ask_all(pipe, accounts, sealed)
     finally:
         await pipe.close()

@@ -10,6 +10,7 @@ TIMETABLE: Mapping[str, float] = {
     "ops.tasks.sweep_traces": 600,
     "accounts.tasks.apply_effects": 1,
     "accounts.tasks.restore_cooldowns": 60,
+    "accounts.tasks.reverify_cooldowns": 60,
     "accounts.tasks.refresh_catalogue": 300,
     "accounts.tasks.renew_credentials": 60,
     "gateway.tasks.sweep_conversations": 600,

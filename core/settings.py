@@ -152,6 +152,10 @@ class Settings:
         "account needs a new one.",
         group="Health",
     )
+    probe_budget: int = _knob(
+        6, "Times an hour that an account which rests is asked whether it still has to.", low=0, high=60,
+        unit="probes", group="Health",
+    )  # fmt: skip
     login_refresh_ahead: float = _knob(
         1272.0,
         "Hours before its end at which a browser login is refreshed, but never in the first half of its life.",
