@@ -17,6 +17,7 @@ from accounts.compile import AccountState, AccountView
 from accounts.cooldowns import CANARY, HOLD, WARM
 from accounts.leases import WARMING, cooldowns_key, slots_key
 from accounts.pool import WHOLE
+from accounts.troubles import TROUBLE, egress_of, read_trouble, upstream_of
 
 
 class Standing(StrEnum):
@@ -29,6 +30,9 @@ class Standing(StrEnum):
     NO_SLOT = "no_slot"
     RESTING = "resting"
     HELD = "held"  # for some seconds, until it is known who is to blame
+    DRAINING = "draining"  # goes on with the conversations that it has
+    WAY_OUT_RESTS = "way_out_rests"
+    CIRCUIT_OPEN = "circuit_open"  # its upstream is down: one request now and then tries it
 
 
 class Look(Struct, frozen=True):
@@ -45,17 +49,26 @@ class Look(Struct, frozen=True):
 
 
 class Live(Struct, frozen=True):
-    """``in_use``: slots taken, by account; ``rests``: the fields of its rests, Unix milliseconds. ``now`` is Redis'."""
+    """``in_use``: slots taken, by account; ``rests``: the fields of its rests, Unix milliseconds. ``now`` is Redis'.
+    ``ways_out`` that rest and ``circuits`` that are open, with the time until which or at which the next may try."""
 
     now: float
     in_use: Mapping[int, int]
     rests: Mapping[int, Mapping[str, int]]
+    ways_out: Mapping[str, float] = {}
+    circuits: Mapping[str, float] = {}
 
     def look(self, account: AccountView, model: str) -> Look:
         """How the account stands for an upstream model ("" for none in particular)."""
         in_use, fields = self.in_use.get(account.id, 0), self.rests.get(account.id, {})
         if account.state is not AccountState.READY:
             return Look(Standing.OFF, in_use, account.slots)
+        if account.draining:
+            return Look(Standing.DRAINING, in_use, account.slots)
+        if (until := self.ways_out.get(egress_of(account), 0.0)) > self.now:
+            return Look(Standing.WAY_OUT_RESTS, in_use, account.slots, until)
+        if model and (circuit := self.circuits.get(upstream_of(account, model))) is not None:
+            return Look(Standing.CIRCUIT_OPEN, in_use, account.slots, circuit)
         names = [WHOLE, model] if model else [WHOLE]
         for prefix, standing in (("", Standing.RESTING), (HOLD, Standing.HELD)):
             until = max((fields.get(prefix + name, 0) / 1000 for name in names), default=0.0)
@@ -86,10 +99,12 @@ def read(client: redis.Redis, accounts: Iterable[AccountView]) -> Live:
     for account in listed:
         pipe.zcount(slots_key(account.id), f"({int(now * 1000)}", "+inf")
         pipe.hgetall(cooldowns_key(account.id))
-    answers = pipe.execute()
+    pipe.hgetall(TROUBLE)
+    *answers, trouble = pipe.execute()
+    ways_out, circuits = read_trouble(trouble)
     in_use = {account.id: int(answers[2 * place]) for place, account in enumerate(listed)}
     rests = {
         account.id: {field.decode(): int(value) for field, value in answers[2 * place + 1].items()}
         for place, account in enumerate(listed)
     }
-    return Live(now, in_use, rests)
+    return Live(now, in_use, rests, ways_out, circuits)

@@ -99,6 +99,19 @@ class _Circuit(Struct, frozen=True):
 _read_circuit = msgspec.json.Decoder(_Circuit).decode
 
 
+def read_trouble(mapping: Mapping[bytes, bytes]) -> tuple[dict[str, float], dict[str, float]]:
+    """What the hash holds: ways out with the time until which they rest, and open circuits with the time of the next
+    canary, in Unix seconds."""
+    egress, circuits = {}, {}
+    for field, value in mapping.items():
+        kind, _, name = field.decode().partition("|")
+        if kind == "egress":
+            egress[name] = float(value) / 1000
+        elif kind == "circuit":
+            circuits[name] = _read_circuit(value).next_canary / 1000
+    return egress, circuits
+
+
 class Troubles:
     """For one process. ``clock`` and ``now`` give seconds: the one from anywhere, the other Unix time."""
 
@@ -171,13 +184,7 @@ class Troubles:
     def learn(self, mapping: Mapping[bytes, bytes]) -> None:
         """What the hash holds now."""
         self._heard_at = self._clock()
-        self._egress, self._circuits = {}, {}
-        for field, value in mapping.items():
-            kind, _, name = field.decode().partition("|")
-            if kind == "egress":
-                self._egress[name] = float(value) / 1000
-            elif kind == "circuit":
-                self._circuits[name] = _read_circuit(value).next_canary / 1000
+        self._egress, self._circuits = read_trouble(mapping)
 
     def resting_egress(self) -> set[str]:
         """The ways out that rest."""

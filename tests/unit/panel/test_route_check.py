@@ -14,6 +14,7 @@ from accounts.catalogue import define_model
 from accounts.compile import AccountState
 from accounts.leases import cooldowns_key, running_key, slots_key
 from accounts.models import Account, Group
+from accounts.troubles import TROUBLE
 from accounts.verbs import create_cursor_account, create_group, set_state
 from core import redis
 from core.audit import SYSTEM
@@ -163,3 +164,18 @@ def test_the_gate_of_gemini_is_looked_at(owner: User, key: ApiKey, account: Acco
     set_setting("gemini_native_enabled", True, SYSTEM)
 
     assert ask(signed_in(owner), key.public_id, protocol="gemini").json()["serves"] is True
+
+
+def test_an_upstream_that_is_down_and_a_way_out_that_rests_are_told(owner: User, key: ApiKey, account: Account) -> None:
+    client, ends = redis.connection(), now_ms() + 60_000
+    circuit = {"opened_at": now_ms(), "next_canary": now_ms() + 5000, "interval": 5000}
+    client.hset(TROUBLE, f"circuit|agent_rpc|api2.cursor.sh|{MODEL}", json.dumps(circuit))
+
+    down = ask(signed_in(owner), key.public_id).json()
+    client.hset(TROUBLE, "egress|direct", ends)
+    cut_off = ask(signed_in(owner), key.public_id).json()
+
+    assert down["candidates"][0]["standing"] == "circuit_open"
+    assert 3 < down["blocked"]["retry_after"] <= 6
+    assert cut_off["candidates"][0]["standing"] == "way_out_rests"
+    assert 50 < cut_off["blocked"]["retry_after"] <= 61
