@@ -31,11 +31,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ten]:
 
 @pytest.fixture
 def ten(pool: Ten) -> Ten:
-    pool.simulator.reset()
-    for key in pool.redis.keys("poolgate:cool:*") + pool.redis.keys("poolgate:strikes:*"):
-        pool.redis.delete(key)
-    pool.redis.delete("poolgate:trouble")
-    pool.database.execute("DELETE FROM accounts_cooldown")
+    pool.reset()
     return pool
 
 

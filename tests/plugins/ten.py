@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -64,6 +65,18 @@ class Ten:
     def call(self, requests: Sequence[tuple[str, str]], at_once: int) -> list[Answer]:
         """Asks for each (model, text), so many at once; in the order of ``requests``."""
         return asyncio.run(self._call(requests, at_once))
+
+    def reset(self) -> None:
+        """Nothing ordered, nobody resting, nothing remembered."""
+        self.simulator.reset()
+        for pattern in ("cool", "strikes", "sticky", "refused", "egress"):
+            for key in self.redis.keys(f"poolgate:{pattern}:*"):
+                self.redis.delete(str(key))
+        self.redis.delete("poolgate:trouble")
+        self.redis.xtrim("poolgate:effects", maxlen=0)
+        self.database.execute("DELETE FROM accounts_cooldown")
+        self.redis.publish("poolgate:snapshot", str(self.redis.incr("poolgate:snapshot:version")))
+        time.sleep(1.2)  # what a process believes of the trouble of others
 
     def states(self) -> dict[str, str]:
         return dict(self.database.execute("SELECT name, state FROM accounts_account").fetchall())
