@@ -51,6 +51,17 @@ class Cause(StrEnum):
     GATEWAY = "gateway"
 
 
+class Parking(StrEnum):
+    """What became of a stream that waits for tool results, or of the results. ``REPLAYED``: results came to which no
+    kept stream belonged, or whose stream could not go on, and a new run got the whole history."""
+
+    PARKED = "parked"
+    CONTINUED = "continued"
+    EXPIRED = "expired"
+    DROPPED = "dropped"
+    REPLAYED = "replayed"
+
+
 _requests = Counter("poolgate_requests", "Requests, counted at their end.", ["protocol", "model", "stream", "outcome"])
 _duration = Histogram(
     "poolgate_request_duration_seconds", "From the first byte in to the last byte out.",
@@ -68,6 +79,7 @@ _inflight = Gauge(
 )
 _tokens = Counter("poolgate_tokens", "Tokens of finished requests.", ["model", "type", "source"])
 _interrupted = Counter("poolgate_interrupted_streams", "Streams that broke after content.", ["protocol", "cause"])
+_parking = Counter("poolgate_parked_streams", "Streams kept for tool results, by what became of them.", ["event"])
 _auth_failures = Counter("poolgate_auth_failures", "Requests without a valid key.")
 _generation = Gauge(
     "poolgate_config_generation", "Version of the configuration in force; the oldest of all processes.",
@@ -138,6 +150,10 @@ def count_attempt(reason: Reason | None, stage: Stage) -> None:
 
 def count_switch(reason: Reason) -> None:
     _series(_switches, reason.value).inc()
+
+
+def count_parking(event: Parking) -> None:
+    _series(_parking, event.value).inc()
 
 
 def count_rejected(reason: Rejection) -> None:

@@ -145,6 +145,17 @@ class Settings:
         14, "How long decision traces of requests are kept.", low=1, high=365, unit="days", group="Records"
     )
     slot_ttl: float = _knob(600.0, "Life of a slot that nobody renews.", low=30, high=3600, unit="s", group="Pool")
+    parked_streams: bool = _knob(
+        True, "Keep the stream of an answer that ends with tool calls, and go on with it when the results come.",
+        group="Pool",
+    )  # fmt: skip
+    parked_ttl: float = _knob(
+        120.0, "How long such a stream waits for the results.", low=30, high=600, unit="s", group="Pool"
+    )
+    parked_most: int = _knob(
+        64, "Most such streams that one process keeps; the oldest is closed.", low=1, high=4096, unit="streams",
+        group="Pool",
+    )  # fmt: skip
     wait_for_slot: float = _knob(5.0, "Longest wait for a free account slot.", low=0, high=45, unit="s", group="Pool")
     oauth_client_id: str = _knob(
         "",

@@ -15,8 +15,10 @@ from accounts.compile import AccountView, Transport
 from accounts.leases import Lease
 from core.settings import Settings
 from gateway import fallback
+from gateway.continuation import Continuation, is_plain
 from gateway.contracts import DEFAULT_POLICY, Clocks, Policy, Run, Target
 from gateway.gate import Gate
+from gateway.parked import Owner
 from gateway.registry import Services
 from gateway.routing import Route
 from gateway.structured import Check, Emulation
@@ -54,6 +56,7 @@ class Attempts:
         self._bearers: dict[int, str] = {}
         self._stale: dict[int, str] = {}
         self._fallen: set[int] = set()  # accounts that went on to the second of their ways
+        self._kept = self._continuation() if settings.parked_streams and is_plain(errand.request) else None
         self.tries = Tries(self._request, errand.policy)
         self.gate = Gate(self._request, errand.expose_reasoning)
         self.run: Run | None = None
@@ -68,22 +71,42 @@ class Attempts:
         self.gate = Gate(request, self._errand.expose_reasoning, hold=emulation is not None)
         limit = self._request.max_output_tokens or self._errand.route.model.max_output_tokens
         meter = Meter(self._request.stop, limit, self._errand.input_tokens)
-        way = self.way(lease.account)
-        target = self._target(lease.account, way, await self._bearer(lease.account, way))
-        attempt_id = f"{self._record.request_id}-{len(self._record.attempts)}"
-        run = await self._services.upstreams[way].open(request, target, self._clocks(first_token), attempt_id)
-        self.run = run
+        kept = self._kept if self.way(lease.account) is Transport.AGENT_RPC and not self.tries.again else None
+        resumed = kept.begin() if kept is not None else None
+        run = self.run = resumed or await self._open(request, lease.account, first_token)
         as_it_is = emulation is None and not self.tries.again
+        parked = False
         try:
+            if kept is not None and resumed is not None:
+                await kept.resume(resumed, self._clocks(first_token))
             async for events in run:
-                ready = self.gate.see(meter.see(events))
+                own = kept.charge(events) if kept is not None and kept.resumed else events
+                ready = self.gate.see(meter.see(own))
                 if ready:
+                    if kept is not None:
+                        kept.hear(ready)
                     yield ready if as_it_is else await self._settle(ready)
                 if meter.done:
+                    parked = kept is not None and await kept.leave(run, lease.account)
                     return
             raise Fault(Reason.CUT, self.stage)
         finally:
-            await run.close()
+            if not parked:
+                await run.close()
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the attempt in flight goes on with a parked run."""
+        return self._kept is not None and self._kept.resumed
+
+    async def claim(self) -> AccountView | None:
+        """The account whose parked run waits for this request; the attempt that begins next goes on with it."""
+        return await self._kept.claim() if self._kept is not None else None
+
+    def let_go(self) -> None:
+        """No attempt goes on with the run that was claimed."""
+        if self._kept is not None:
+            self._kept.let_go()
 
     @property
     def stage(self) -> Stage:
@@ -117,6 +140,22 @@ class Attempts:
         except Fault:
             return None
 
+    async def _open(self, request: Request, account: AccountView, first_token: float) -> Run:
+        way = self.way(account)
+        target = self._target(account, way, await self._bearer(account, way))
+        attempt_id = f"{self._record.request_id}-{len(self._record.attempts)}"
+        return await self._services.upstreams[way].open(request, target, self._clocks(first_token), attempt_id)
+
+    def _continuation(self) -> Continuation | None:
+        """None where the rules of the key may make us ask twice."""
+        errand, record = self._errand, self._record
+        if errand.check is not None or errand.policy.kilo_tool_strict:
+            return None
+        owner, services = Owner(record.team_id, record.key_id), self._services
+        return Continuation(
+            errand.request, errand.route, owner, self._settings, lambda: services.parked, record.request_bytes
+        )
+
     async def _settle(self, events: Sequence[Event]) -> Sequence[Event]:
         charged = self.tries.charge(events)
         return charged if self._emulation is None else await self._check(self._emulation, charged)
@@ -131,6 +170,8 @@ class Attempts:
         """The account's token; a fresh one when the last was refused in this turn. Only the Agent RPC wants one, the
         other ways take the credential itself."""
         sealed = self._services.sealed(account.credential_id)
+        if self._kept is not None:
+            self._kept.sealed = sealed
         if way is not Transport.AGENT_RPC:
             return self._services.bearers.key(account, sealed)
         stale = self._stale.pop(account.id, None)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from accounts.channels import ChannelView
 from ir.errors import ApiError, Fault
 from ir.events import Event
-from ir.request import Request
+from ir.request import Request, ToolResult
 from ir.response import Response
 
 
@@ -174,6 +174,28 @@ class Run(Protocol):
     def __aiter__(self) -> AsyncIterator[Sequence[Event]]: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class ParkableRun(Run, Protocol):
+    """A run that can be kept open after an answer that ended with tool calls. See ``gateway.parked``.
+
+    ``waits``: the answer is whole and the upstream waits for results. After ``park`` it can be resumed until ``lost``
+    was called; ``resume`` takes the results of all open calls, raises ``Fault`` when the stream was lost all the same,
+    and has the run iterated over again. ``weight`` is what it keeps, in bytes; ``cancel`` is ``close`` without a wait.
+    """
+
+    @property
+    def waits(self) -> bool: ...
+
+    @property
+    def weight(self) -> int: ...
+
+    def park(self, lost: Callable[[], object]) -> None: ...
+
+    async def resume(self, request: Request, results: Sequence[ToolResult], clocks: Clocks) -> None: ...
+
+    def cancel(self) -> None: ...
 
 
 class Upstream(Protocol):

@@ -31,7 +31,7 @@ from gateway.registry import Services
 from ir.errors import ApiError, Fault, Reason, Stage
 from ir.events import Event
 from ops.record import Attempt
-from ops.trace import Committed, Fallback, Judged, Mark, Moved, Trouble, Troubled
+from ops.trace import Affinity, Committed, Fallback, Judged, Mark, Moved, Trouble, Troubled
 
 LAST_START = 60.0
 """Seconds after arrival beyond which no new attempt begins: the caller has waited long enough to be told."""
@@ -97,11 +97,16 @@ class Turn:
                     self._note(lease, began, Fault(Reason.CLIENT_GONE, self._attempts.stage))
                     raise
                 except Fault as failed:
+                    if self._attempts.resumed and self._may_begin():
+                        self._note(lease, began, failed)  # of the stream alone: its account is asked as if it were new
+                        continue
                     fault = await self._suffer(failed, lease, began)
                     lease = await self._go_on(fault, lease)
         except ApiError as error:
             self._trace.retry_after = error.retry_after
             yield await self._give_up(error)
+        finally:
+            self._attempts.let_go()
 
     async def _go_on(self, fault: Fault, lease: Lease) -> Lease | None:
         """What the next attempt has: the slot of this one, or None for another account. Raises ``ApiError`` when there
@@ -139,7 +144,7 @@ class Turn:
         memory = refusals.ask(services.ledger.pipe, self._fingerprint)
         got: Lease | ApiError
         try:
-            got = await self._lease(None)
+            got = await self._lease_parked() or await self._lease(None)
         except ApiError as error:
             got = error
         try:
@@ -161,6 +166,20 @@ class Turn:
         record = self._entry.record
         record.tool_choice_unsatisfied, record.reason, record.stage = True, "", ""
         return outcome
+
+    async def _lease_parked(self) -> Lease | None:
+        """A slot on the account that keeps the run which waits for this request, if one is free at once."""
+        account = await self._attempts.claim()
+        if account is None:
+            return None
+        asked, route = time.monotonic(), self._route
+        got = await self._entry.take([account], route.upstream_id, caller=self._caller, life=self._settings.slot_ttl)
+        self._trace.looked(self._at(asked), 0, got)
+        if not isinstance(got, Lease):
+            self._attempts.let_go()
+            return None
+        self._trace.affinity = Affinity.HARD
+        return got
 
     async def _lease(self, fault: Fault | None) -> Lease:
         """A slot on an account not left yet. Without one: the last fault's answer, or 503 with the reason's class."""
@@ -318,6 +337,7 @@ class Turn:
             culprit=fault.culprit if fault else "",
             upstream_code=fault.upstream_code if fault else "",
             cooldown_s=effect.rest if effect.mark is Mark.RESTED else 0,
+            resumed=self._attempts.resumed,
         )
         record.attempts = (*record.attempts, attempt)
         record.account_id, record.transport = account.id, way

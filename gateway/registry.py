@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping
 
 from django.conf import settings as environment
@@ -15,6 +16,7 @@ from core.redis_pipe import Pipe
 from gateway.contracts import Upstream
 from gateway.ledger import Ledger
 from gateway.pace import Pace
+from gateway.parked import Parked
 from gateway.rests import Rests
 from gateway.retry_budget import RetryBudget
 from gateway.snapshot import Snapshot, Snapshots, load
@@ -41,6 +43,7 @@ class Services:
     def __init__(self) -> None:
         self.pepper = ""
         self.rests, self.pace, self.retries = Rests(), Pace(), RetryBudget()
+        self.parked = Parked(lambda: self.snapshots.current, time.monotonic)
         self.upstreams: Mapping[Transport, Upstream] = {}
 
     async def start(self) -> None:
@@ -65,6 +68,7 @@ class Services:
 
     async def stop(self) -> None:
         """Waits for the records of requests that just ended, then lets go of every connection."""
+        self.parked.close()
         await self.ledger.stop()
         await self.snapshots.stop()
         for upstream in self.upstreams.values():

@@ -52,13 +52,13 @@ class Tracer:
     def tried(self, attempt: Attempt, way: Transport, fault: Fault | None, mark: Mark, rest: float) -> None:
         """An attempt, in the record's words, with what its account got for it."""
         if fault is None:
-            self.add(Tried(attempt.at_ms, attempt.account_id, way, attempt.took_ms))
+            self.add(Tried(attempt.at_ms, attempt.account_id, way, attempt.took_ms, resumed=attempt.resumed))
             return
         code = fault.upstream_code if _is_code(fault.upstream_code) else ""
         self.add(
             Tried(
                 attempt.at_ms, attempt.account_id, way, attempt.took_ms,
-                fault.reason, fault.stage, fault.culprit, code, mark, rest,
+                fault.reason, fault.stage, fault.culprit, code, mark, rest, attempt.resumed,
             )
         )  # fmt: skip
 

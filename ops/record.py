@@ -33,7 +33,8 @@ class Structured(StrEnum):
 
 
 class Attempt(Struct, frozen=True, omit_defaults=True):
-    """One try on one account. ``reason`` "" means it served; ``at_ms`` counts from the request's start."""
+    """One try on one account. ``reason`` "" means it served; ``at_ms`` counts from the request's start; ``resumed``: it
+    went on with a run that was kept for tool results."""
 
     account_id: int
     transport: str
@@ -44,6 +45,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     culprit: str = ""
     upstream_code: str = ""
     cooldown_s: float = 0
+    resumed: bool = False
 
 
 class Record(Struct, omit_defaults=True, kw_only=True):

@@ -92,7 +92,8 @@ class Look(Step, frozen=True):
 
 
 class Tried(Step, frozen=True):
-    """One attempt. Without a ``reason`` it served. ``mark`` and ``rest`` (seconds) are what its account got for it."""
+    """One attempt. Without a ``reason`` it served. ``mark`` and ``rest`` (seconds) are what its account got for it;
+    ``resumed``: it went on with a run that was kept for tool results."""
 
     account: int
     transport: Transport
@@ -103,6 +104,7 @@ class Tried(Step, frozen=True):
     code: Code = ""
     mark: Mark = Mark.NONE
     rest: float = 0
+    resumed: bool = False
 
 
 class Moved(Step, frozen=True):

@@ -165,11 +165,12 @@ def _pass(item: Passed, names: Names) -> str:
 def _tried(step: Tried, names: Names, at: str) -> Moment:
     took = milliseconds(step.took)
     way = f" by {words(step.transport)}" if names.shown else ""
+    asked = f"was given the results on the stream that it had kept{way}" if step.resumed else f"was asked{way}"
     if step.reason is None:
-        return Moment(at, f"{_capital(names(step.account))} was asked{way} and answered ({took}).", colour="green")
+        return Moment(at, f"{_capital(names(step.account))} {asked} and answered ({took}).", colour="green")
     code = f" ({step.code})" if step.code and names.shown else ""
     stage = f" at {words(step.stage)}" if step.stage else ""
-    text = f"{_capital(names(step.account))} was asked{way} and failed{stage}: {words(step.reason)}{code} ({took})."
+    text = f"{_capital(names(step.account))} {asked} and failed{stage}: {words(step.reason)}{code} ({took})."
     more = [f"To blame: {words(step.culprit)}"] if step.culprit and names.shown else []
     mark = _mark(step)
     return Moment(at, text, (*more, mark) if mark else tuple(more), "red")

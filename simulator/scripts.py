@@ -14,6 +14,7 @@ from typing import Any
 
 from simulator import demo, examples, markers
 from simulator.causes import CAUSES
+from simulator.loops import answer_from, tool_cut, tool_late, tool_rounds
 from simulator.steps import (
     NATIVE_KINDS,
     QUERY_KINDS,
@@ -113,7 +114,7 @@ def tool_doubles(prompt: Prompt, _: str) -> Script:
             "nested": {"nothing": None, "list": [None, {}, [], 7.0], "deep": {"count": 4.0}},
         }
         results = yield Calls((Call(first.name, {**examples.arguments(first.schema), **extra}),))
-        yield from _answer(results)
+        yield from answer_from(results)
     else:
         yield from _call_and_answer(prompt, 1)
 
@@ -243,6 +244,9 @@ SCRIPTS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
         (r"sim-tool-doubles", tool_doubles),
         (r"sim-tool-twice", tool_twice),
         (r"sim-tool-probe", tool_probe),
+        (r"sim-tool-rounds-(\d+)", tool_rounds),
+        (r"sim-tool-cut", tool_cut),
+        (r"sim-tool-late", tool_late),
         (r"sim-image", image),
         (r"sim-image-assets", image_assets),
         (r"sim-system", system),
@@ -290,14 +294,16 @@ def failure_before_output(model: str, text: str) -> str | None:
 def play(prompt: Prompt) -> Script:
     """The steps for a prompt: its markers first, else the script of its model, else the believable demo.
 
-    Where thinking was asked for by parameter, a script that begins with an answer thinks first.
+    Where thinking was asked for by parameter, a script that begins with an answer thinks first, and again over results.
     """
     script = _choose(prompt)
     step = next(script, None)
-    if prompt.parameters.get("thinking") == "true" and isinstance(step, Text | Calls):
-        yield from (Thinking(one) for one in ("Let me ", "think about it."))
+    thinks = prompt.parameters.get("thinking") == "true"
     while step is not None:
+        if thinks and isinstance(step, Text | Calls):
+            yield from (Thinking(one) for one in ("Let me ", "think about it."))
         answers = yield step
+        thinks = prompt.parameters.get("thinking") == "true" and bool(answers) and isinstance(step, Calls)
         try:
             step = script.send(answers)
         except StopIteration:
@@ -309,7 +315,7 @@ def _choose(prompt: Prompt) -> Script:
     if not found and prompt.results:
         asked = markers.find(prompt.asked)
         if any(isinstance(one, markers.CallTool) for one in asked):
-            return _answer(prompt.results)
+            return answer_from(prompt.results)
         found = [one for one in asked if isinstance(one, markers.RunScript)]
     name = next((one.name for one in found if isinstance(one, markers.RunScript)), None)
     if found and name is None:
@@ -337,7 +343,7 @@ def _obey(prompt: Prompt, found: list[markers.Marker]) -> Script:
             yield from (Text(one) for one in deltas(marker.text))
     if calls:
         results = yield Calls(tuple(calls))
-        yield from _answer(results)
+        yield from answer_from(results)
 
 
 def _call_and_answer(
@@ -350,7 +356,7 @@ def _call_and_answer(
     probe: bool = False,
 ) -> Script:
     if prompt.results:
-        yield from _answer(prompt.results)
+        yield from answer_from(prompt.results)
         return
     if not prompt.tools:
         yield Text(NO_TOOL)
@@ -358,11 +364,7 @@ def _call_and_answer(
     chosen: Iterator[Tool] = islice(cycle(prompt.tools), count)
     calls = tuple(Call(one.name, examples.arguments(one.schema), tail) for one in chosen)
     results = yield Calls(calls, announce, twice, probe)
-    yield from _answer(results)
-
-
-def _answer(results: tuple[str, ...]) -> Script:
-    yield Text("\n".join(f"Result: {result}" for result in results))
+    yield from answer_from(results)
 
 
 def _lorem(count: int) -> Iterator[Text]:

@@ -36,12 +36,14 @@ class Announce(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Parallel calls. Where the client answers on the same stream, the script is sent the results' texts."""
+    """Parallel calls. Where the client answers on the same stream, the script is sent the results' texts; without
+    ``wait`` it goes on at once."""
 
     calls: tuple[Call, ...]
     announce: Announce = Announce.CUMULATIVE
     twice: bool = False
     probe: bool = False
+    wait: bool = True
 
 
 @dataclass(frozen=True, slots=True)

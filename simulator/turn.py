@@ -26,6 +26,7 @@ from simulator.steps import (
     Fail,
     Native,
     Pause,
+    Picture,
     Prompt,
     Script,
     Spend,
@@ -113,10 +114,7 @@ class Turn:
         entry.system = dialogue.system
         entry.history = [(one.role, len(one.text)) for one in dialogue.history]
         pictures = [*(one for said in dialogue.history for one in said.pictures), *dialogue.pictures]
-        entry.images = [
-            {"mime_type": one.media_type, "bytes": len(one.data), "sha256": messages.blob_id(one.data).hex()}
-            for one in pictures
-        ]
+        entry.images = [describe(one) for one in pictures]
 
     async def _context_tools(self) -> tuple[Tool, ...]:
         """Asks for the request context; a tool that is not listed there is one the model does not know."""
@@ -212,6 +210,8 @@ class Turn:
             if step.twice:
                 await self._line.order(message)
             ordered.append((message, await self._line.order(message)))
+        if not step.wait:
+            return ()
         return tuple([await self._result(message, future) for message, future in ordered])
 
     async def _probe(self, call: Call) -> None:
@@ -237,6 +237,7 @@ class Turn:
         arguments, result = message.mcp_args, answer.mcp_result
         if result.HasField("error"):
             raise refusal("a tool result that is an error ends the turn; failed tools answer success with is_error")
+        self._run.entry.images += [describe(one) for one in reading.result(result, arguments.tool_name).pictures]
         self._memory.call(arguments, result)
         await self._line.send(messages.call_completed(arguments.tool_call_id, arguments, result))
         return reading.result(result, arguments.tool_name).text
@@ -267,3 +268,12 @@ class Turn:
         await self._line.send(messages.checkpoint(state))
         await self._line.send(messages.turn_ended(self._spend, read, self._words + self._thought, self._thought))
         await self._line.send(messages.checkpoint(state))
+
+
+def describe(picture: Picture) -> dict[str, str | int]:
+    """A picture as the journal has it."""
+    return {
+        "mime_type": picture.media_type,
+        "bytes": len(picture.data),
+        "sha256": messages.blob_id(picture.data).hex(),
+    }

@@ -4,34 +4,29 @@
 whoever iterates over it, and one sender task, because appends must arrive strictly in order: the number of an append
 is both its place and its mark against acting twice. Time is kept by one timer a run instead of one a read. When it
 fires, the answer is dropped, and the waiting read wakes up to find out why.
+
+An answer that ends with tool calls leaves its stream open (``waits``): ``close`` ends it like any other, ``park`` keeps
+it and has what the upstream asks answered, until ``resume`` brings the results and the run is iterated over again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from uuid import uuid4
 
 from gateway.contracts import Clocks, Target
-from gateway.protocols.agent import answers
+from gateway.protocols.agent.classify import NO_SIZE
 from gateway.protocols.agent.client import Ids, RunRequest, Size, Turn, classify_http, encode_request
-from gateway.upstreams.faults import restage
-from gateway.upstreams.http import Answer, Door, header_lines
-from gateway.upstreams.tunnel import Origin
-from gateway.wire import connect
+from gateway.upstreams.agent_line import Line, media_type
+from gateway.upstreams.faults import CalledOff, restage
+from gateway.upstreams.http import Answer, Door
 from ir.errors import Fault, Reason, Stage
 from ir.events import Event
-from ir.request import Request
+from ir.request import Request, ToolResult
 from ir.tokens import estimate_request
-from protobufs import agent_v1_pb2 as pb
 
 USER_AGENT = "poolgate/0.1.0"
-RUN_PATH = "/agent.v1.AgentService/RunSSE"
-APPEND_PATH = "/aiserver.v1.BidiService/BidiAppend"
-
-ATTACH_SECONDS = 0.25  # how long the first append waits for the stream's headers
-HEARTBEAT_SECONDS = 5.0
 GRACE_SECONDS = 0.3  # silence after turn_ended that counts as the end
 LINGER_SECONDS = 2.0  # for the append in flight when the turn is over
 ERROR_BODY = 64 * 1024
@@ -51,8 +46,8 @@ class AgentRpc:
         encoded = encode_request(request, target.model, target.parameters, ids)
         turn = Turn(encoded, lambda: Size(estimate_request(request), target.context_tokens))
         origin = self._door.origin(target.base_url, target.proxy_url)
-        line = _Line(self._door, origin, clocks, str(uuid4()), _common_headers(target, encoded))
-        run = AgentRun(line, turn, clocks)
+        line = Line(self._door, origin, clocks, str(uuid4()), _common_headers(target, encoded))
+        run = AgentRun(line, turn, clocks, target.context_tokens)
         self._senders.add(run.sender)
         run.sender.add_done_callback(self._senders.discard)
         try:
@@ -71,23 +66,22 @@ class AgentRpc:
 
 
 class AgentRun:
-    """One turn in flight: ``gateway.contracts.Run``."""
+    """One turn in flight: ``gateway.contracts.ParkableRun``."""
 
-    def __init__(self, line: _Line, turn: Turn, clocks: Clocks) -> None:
+    def __init__(self, line: Line, turn: Turn, clocks: Clocks, context_tokens: int) -> None:
         loop = asyncio.get_running_loop()
         self.last_sign = loop.time()
         self.sender = loop.create_task(line.send_all())
         self._loop = loop
         self._line = line
         self._turn = turn
-        self._clocks = clocks
+        self._context_tokens = context_tokens
         self._answer: Answer | None = None
-        self._last = loop.time() + clocks.total
-        self._deadline = loop.time() + clocks.first_token
-        self._signs = 0
         self._timer: asyncio.TimerHandle | None = None
         self._waiting = False
-        self._expired = False
+        self._wound_up = False
+        self._parked: asyncio.Task[bool] | None = None
+        self._start_clocks(clocks)
 
     async def attach(self, first: bytes) -> None:
         """Opens the stream and starts the run with ``first``. Raises ``Fault`` unless a stream of envelopes begins."""
@@ -97,7 +91,7 @@ class AgentRun:
             async with asyncio.timeout_at(min(self._deadline, self._last)) as limit:
                 line.on_fault = lambda: limit.reschedule(self._loop.time())
                 answer = self._answer = await line.open_stream()
-                if answer.status != 200 or _media_type(answer.headers) != "application/connect+proto":
+                if answer.status != 200 or media_type(answer.headers) != "application/connect+proto":
                     body = await _error_body(answer)
                     raise classify_http(answer.status, answer.headers, body, size=self._turn.size())
         except TimeoutError:
@@ -119,7 +113,9 @@ class AgentRun:
             else:
                 events = self._at_end()
             if turn.finished:
-                self._wind_up()
+                self._stop_timer()
+                if not self.waits:
+                    self._wind_up()
             if events:
                 yield events
             if turn.fault is not None:
@@ -129,12 +125,77 @@ class AgentRun:
 
     async def close(self) -> None:
         """Cancels the upstream at once; after ``Finish`` there is nothing left to cancel. Never raises."""
+        self.cancel()
+
+    def cancel(self) -> None:
+        """``close``, for those who cannot wait."""
         self._stop_timer()
+        if self._turn.finished and not self._wound_up:
+            self._wind_up()
         if self._answer is not None:
             self._answer.close()
         if not self._turn.finished:
             self._line.stop()
             self.sender.cancel()
+
+    @property
+    def waits(self) -> bool:
+        """The answer is whole, it ended with calls, and the stream is open for their results."""
+        turn = self._turn
+        open_end = turn.finished and turn.calls > 0 and not (turn.ended or turn.missed)
+        return open_end and not self._wound_up and self._line.fault is None
+
+    @property
+    def weight(self) -> int:
+        """Bytes that the run keeps in memory, about."""
+        return self._turn.weight
+
+    def park(self, lost: Callable[[], object]) -> None:
+        """Keeps the stream, which ``waits``: it is read, questions are answered, heartbeats go on. ``lost`` is called
+        when it cannot be resumed any more: the upstream went on without the results, or ended it."""
+        self._turn.reopen()
+        self._turn.size = lambda: NO_SIZE  # the request that it was worked out from need not be kept
+        self._parked = self._loop.create_task(self._keep(lost))
+
+    async def resume(self, request: Request, results: Sequence[ToolResult], clocks: Clocks) -> None:
+        """Goes on with a parked run: ``results`` are those of all its open calls, ``request`` is what brought them.
+        Raises ``Fault`` when the stream was lost meanwhile."""
+        parked, self._parked = self._parked, None
+        if self._answer is not None:
+            self._answer.call_off()
+        if parked is None or not await parked:
+            raise Fault(Reason.CUT, Stage.PREAMBLE, upstream_code="parked_stream_lost")
+        self._turn.size = lambda: Size(estimate_request(request), self._context_tokens)
+        self._start_clocks(clocks)
+        self._turn.answer(results)
+        for message in self._turn.outgoing():
+            self._line.append(message)
+
+    async def _keep(self, lost: Callable[[], object]) -> bool:
+        """Reads a parked stream until it is resumed (True) or lost."""
+        turn, answer = self._turn, self._answer
+        try:
+            while self._parked is not None:
+                data = await answer.read() if answer is not None else b""
+                if not data or turn.feed(data) or turn.ended:
+                    lost()
+                    return False
+                for message in turn.outgoing():
+                    self._line.append(message)
+        except CalledOff:
+            pass
+        except Fault:
+            lost()
+            return False
+        return True
+
+    def _start_clocks(self, clocks: Clocks) -> None:
+        now = self._loop.time()
+        self._clocks = clocks
+        self._last = now + clocks.total
+        self._deadline = now + clocks.first_token
+        self._signs = self._turn.signs
+        self._expired = False
 
     async def _read(self) -> bytes:
         answer = self._answer
@@ -145,6 +206,8 @@ class AgentRun:
         self._waiting = True
         try:
             return await answer.read()
+        except CalledOff:
+            return b""
         except Fault as fault:
             raise restage(fault, self._turn.stage) from None
         finally:
@@ -163,7 +226,7 @@ class AgentRun:
 
     def _wind_up(self) -> None:
         """The turn is over: what can be used again is kept, the rest is dropped."""
-        self._stop_timer()
+        self._wound_up = True
         self._line.finish()
         if self._line.busy:
             self._loop.call_later(LINGER_SECONDS, self.sender.cancel)
@@ -198,109 +261,15 @@ class AgentRun:
             self._timer = self._loop.call_at(self._deadline, self._on_timer)
         else:
             self._expired = True
-            answer.close()
+            if self._turn.calls and not self._turn.ended:
+                answer.call_off()  # the answer ends here; whether the stream does is decided later
+            else:
+                answer.close()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-class _Line:
-    """The way to the server for one run: the stream's opening call, and the appends in their order."""
-
-    def __init__(self, door: Door, origin: Origin, clocks: Clocks, stream_id: str, headers: Mapping[str, str]) -> None:
-        self.fault: Fault | None = None
-        self.on_fault: Callable[[], object] = lambda: None
-        self.busy = False
-        self._loop = asyncio.get_running_loop()
-        self._door = door
-        self._origin = origin
-        self._connect_timeout = clocks.connect
-        self._stream_id = pb.BidiRequestId(request_id=stream_id)
-        common = header_lines({**headers, "x-request-id": stream_id})
-        self._stream_head = common + _STREAM_LINES
-        self._append_head = common + _UNARY_LINES
-        self._queue: deque[bytes] = deque()
-        self._may_send = False
-        self._finished = False
-        self._waiter: asyncio.Future[None] | None = None
-        self._gate: asyncio.TimerHandle = self._loop.call_later(ATTACH_SECONDS, self.attached)
-        self._pulse: asyncio.TimerHandle = self._loop.call_later(HEARTBEAT_SECONDS, self._beat)
-
-    async def open_stream(self) -> Answer:
-        """The answer whose body is the server's side of the run."""
-        body = connect.encode(self._stream_id.SerializeToString())
-        return await self._post(RUN_PATH, self._stream_head, body)
-
-    def append(self, message: bytes) -> None:
-        self._queue.append(message)
-        self._wake()
-
-    def attached(self) -> None:
-        """The server holds the stream, or has had its time to: appends may go."""
-        self._may_send = True
-        self._gate.cancel()
-        self._wake()
-
-    def finish(self) -> None:
-        """The turn is over: what waits is dropped, the append in flight may end."""
-        self._finished = True
-        self.stop()
-        self._wake()
-
-    def stop(self) -> None:
-        self._gate.cancel()
-        self._pulse.cancel()
-
-    async def send_all(self) -> None:
-        """The one sender. A failed append breaks the order for good, so it fails the run."""
-        number = 0
-        while True:
-            while not (self._may_send and self._queue):
-                if self._finished:
-                    return
-                self._waiter = self._loop.create_future()
-                await self._waiter
-            if self._finished:
-                return
-            self.busy = True
-            try:
-                await self._append(self._queue.popleft(), number)
-            except Fault as fault:
-                if not self._finished:
-                    self.fault = fault
-                    self.on_fault()
-                return
-            self.busy = False
-            number += 1
-
-    async def _append(self, message: bytes, number: int) -> None:
-        request = pb.BidiAppendRequest(data=message.hex(), request_id=self._stream_id, append_seqno=number)
-        body = request.SerializeToString()
-        try:
-            answer = await self._post(APPEND_PATH, self._append_head, body)
-        except Fault as fault:
-            if fault.reason is not Reason.TRANSIENT:
-                raise
-            answer = await self._post(APPEND_PATH, self._append_head, body)  # its number keeps it from acting twice
-        reply = await answer.read_all(ERROR_BODY)
-        if answer.status != 200 or (reply and _media_type(answer.headers) != "application/proto"):
-            raise classify_http(answer.status, answer.headers, reply)
-
-    async def _post(self, path: str, head: bytes, body: bytes) -> Answer:
-        return await self._door.post(
-            self._origin, path, head, body, connect_timeout=self._connect_timeout, repeatable=True
-        )
-
-    def _beat(self) -> None:
-        self._pulse = self._loop.call_later(HEARTBEAT_SECONDS, self._beat)
-        if not self._queue:
-            self.append(_HEARTBEAT)
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
 
 
 async def _error_body(answer: Answer) -> bytes:
@@ -311,10 +280,6 @@ async def _error_body(answer: Answer) -> bytes:
     except TimeoutError:
         answer.close()
         return b""
-
-
-def _media_type(headers: Mapping[str, str]) -> str:
-    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _common_headers(target: Target, run: RunRequest) -> dict[str, str]:
@@ -330,14 +295,3 @@ def _common_headers(target: Target, run: RunRequest) -> dict[str, str]:
     if target.client_version:
         headers["x-cursor-client-version"] = target.client_version
     return headers
-
-
-_STREAM_LINES = header_lines(
-    {
-        "content-type": "application/connect+proto",
-        "connect-accept-encoding": "gzip",
-        "x-cursor-streaming": "true",
-    }
-)
-_UNARY_LINES = header_lines({"content-type": "application/proto"})
-_HEARTBEAT = answers.heartbeat()

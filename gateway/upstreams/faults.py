@@ -14,6 +14,10 @@ _NO_WAY = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errn
 _NOTHING_LEFT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
+class CalledOff(BaseException):
+    """No error: a read was told to wait no longer, and what it read from is open as before."""
+
+
 def as_fault(error: BaseException, stage: Stage, *, proxied: bool = False) -> Fault:
     """What a client error means. Total: whatever is not known is INTERNAL, so it can never blame an account."""
     if isinstance(error, Fault):

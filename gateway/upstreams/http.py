@@ -20,7 +20,7 @@ from typing import Any
 import httptools
 
 from core.outbound import Destinations, Refused
-from gateway.upstreams.faults import as_fault
+from gateway.upstreams.faults import CalledOff, as_fault
 from gateway.upstreams.tunnel import Origin, connect, parse_origin
 from ir.errors import Fault, Reason, Stage
 
@@ -80,6 +80,11 @@ class Answer:
     def pending(self) -> bool:
         """Whether a read would give something at once."""
         return self._connection is not None and self._connection.pending
+
+    def call_off(self) -> None:
+        """A waiting read raises ``CalledOff``; the answer stays as it is."""
+        if self._connection is not None:
+            self._connection.wake(CalledOff())
 
     def close(self) -> None:
         """Drops the connection unless the body was read to its end; a waiting read then gives the end. Never raises."""
@@ -315,12 +320,14 @@ class _Connection(asyncio.Protocol):
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
 
-    def _wake(self) -> None:
-        waiter = self._waiter
-        if waiter is not None:
-            self._waiter = None
-            if not waiter.done():
+    def wake(self, error: BaseException | None = None) -> None:
+        """Whoever waits goes on, or meets ``error``."""
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            if error is None:
                 waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
 
     # asyncio.Protocol
 
@@ -338,7 +345,7 @@ class _Connection(asyncio.Protocol):
         if self._drained is not None:
             self._drain_on()
         else:
-            self._wake()
+            self.wake()
 
     def _drain_on(self) -> None:
         self._pieces.clear()
@@ -354,7 +361,7 @@ class _Connection(asyncio.Protocol):
         self._keep_alive = False
         if self._error is None:
             self._error = error or ConnectionResetError("the connection was closed")
-        self._wake()
+        self.wake()
 
     def _fail(self, error: BaseException) -> None:
         self._error = error

@@ -29,7 +29,7 @@ def gone_once(house: House, began: float) -> dict[str, Any]:
     [record] = house.records("started_at >= to_timestamp(%s)", began)
     assert (record["outcome"], record["status"], record["culprit"]) == ("client_gone", 499, "caller")
     assert house.slots_in_use() == 0
-    assert {account["active_streams"] for account in house.simulator.accounts().values()} == {0}
+    assert all(run["ended"] for run in house.simulator.runs())
     return record
 
 

@@ -17,6 +17,7 @@ from gateway.wire import connect
 from ir.errors import Fault, Reason, Stage
 from ir.events import Event, PartDelta, PartKind, PartStart, Unified
 from ir.grammar import Checker
+from ir.request import ToolResult
 from ir.response import fold
 from protobufs import agent_v1_pb2 as pb
 from tests.strategies import json_objects
@@ -73,6 +74,32 @@ def play(turn: Turn, pieces: Sequence[bytes], *, quiet: bool = False) -> tuple[l
 def slices(data: bytes, places: Sequence[int]) -> list[bytes]:
     borders = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
     return [data[start:stop] for start, stop in itertools.pairwise(borders)]
+
+
+@given(st.lists(st.tuples(scripts, st.lists(spoken | called, max_size=3)), max_size=3))
+def test_every_answer_of_a_run_that_is_kept_open_is_legal_by_itself(
+    rounds: list[tuple[list[bytes], list[bytes]]],
+) -> None:
+    _, turn = server.opened()
+    for script, meanwhile in rounds:
+        events, fault = play(turn, script[:-1], quiet=True)
+        if fault is not None or not turn.calls:
+            return
+        checker = Checker()
+        for event in events:
+            checker.see(event)
+        shown = {part.call_id for part in fold(events).of(PartKind.TOOL_CALL)}
+        turn.outgoing()
+        turn.reopen()
+        try:
+            unasked = [event for data in meanwhile for event in turn.feed(data)]
+        except Fault:
+            return
+        if unasked:
+            return
+        turn.outgoing()
+        turn.answer([ToolResult(one, "r") for one in shown])
+        assert len(turn.outgoing()) >= len(shown)
 
 
 @given(scripts, st.booleans(), st.none() | st.booleans())

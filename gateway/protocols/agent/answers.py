@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gateway.protocols.agent.history import write_result
 from gateway.protocols.agent.values import unknown_messages
 from ir.images import sniff
+from ir.request import ToolResult
 from protobufs import agent_v1_pb2 as pb
 
 REFUSAL = "This tool is not available here. Use only the tools that the user provided."
@@ -30,6 +32,13 @@ def approve(exec_message: pb.ExecServerMessage) -> bytes:
     """The answer to a permission probe for one of the caller's tools."""
     answer = _answer_to(exec_message)
     answer.mcp_result.approved.SetInParent()
+    return _seal(answer)
+
+
+def tool_result(number: int, exec_id: str, result: ToolResult) -> bytes:
+    """The result of a caller's tool, for the exec with these ids that ordered the call."""
+    answer = pb.ExecClientMessage(id=number, exec_id=exec_id)
+    write_result(answer.mcp_result.success, result)
     return _seal(answer)
 
 
@@ -79,6 +88,11 @@ class Store:
         self._set: dict[bytes, bytes] = {}
         self._files: dict[str, bytes] = {}
         self._room = STORE_LIMIT
+
+    @property
+    def kept(self) -> int:
+        """Bytes that the server has made us keep."""
+        return STORE_LIMIT - max(self._room, 0)
 
     def answer_kv(self, message: pb.KvServerMessage) -> bytes:
         answer = pb.KvClientMessage(id=message.id)

@@ -2,9 +2,10 @@
 
 A sans-IO machine for the driver in ``gateway.upstreams.agent_rpc``. The server talks in three voices. *Interaction
 updates* are the output. *Exec*, *kv* and *query* messages are questions; each is answered at once (``answers``). A
-call of a caller's tool is an exec too, and the one that is never answered: the turn ends there, and the result comes
-back with the history of the caller's next request. Calls are collected until nothing more has come for a while
-(``quiet``), since the server gives no sign that it was the last.
+call of a caller's tool is an exec too, and the one that stays open: the turn ends there, and the result comes with the
+caller's next request. Either the run is given up and the result is part of a new one's history, or it is kept open
+(``reopen``), gets its results (``answer``) and gives a further answer. Calls are collected until nothing more has come
+for a while (``quiet``), since the server gives no sign that it was the last.
 
 A turn ends well in two ways: ``turn_ended`` plus the end of the stream (or silence after it), or tool calls plus
 silence. Everything else is a ``Fault``. A fault that comes in one read with events is kept in ``fault`` until those
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from google.protobuf.message import DecodeError
 
@@ -26,6 +27,7 @@ from gateway.protocols.agent.text import TokenFilter
 from gateway.wire.connect import FrameError, Reader
 from ir.errors import Fault, Reason, Stage
 from ir.events import Event, Finish, FinishReason, PartDelta, PartEnd, PartKind, PartStart, ResponseStart, Unified
+from ir.request import ToolResult
 from ir.usage import Usage
 from protobufs import agent_v1_pb2 as pb
 
@@ -41,8 +43,8 @@ class Turn:
     """The state of one run. ``feed``, ``quiet`` and ``close`` raise ``Fault``.
 
     ``signs`` counts what proves that the model is at work (heartbeats do not); ``calls`` the tool calls so far;
-    ``ended`` tells that ``turn_ended`` came, ``finished`` that ``Finish`` was given; ``size`` works out how large the
-    request was, which only an error asks for.
+    ``ended`` tells that ``turn_ended`` came, ``finished`` that ``Finish`` was given, ``missed`` that something was said
+    after it; ``size`` works out how large the request was, which only an error asks for.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class Turn:
     ) -> None:
         self.signs = 0
         self.ended = False
-        self.finished = False
+        self.finished = self.missed = False
         self.fault: Fault | None = None
         self._run = run
         self.size = size
@@ -62,7 +64,9 @@ class Turn:
         self._started = False
         self._open: PartKind | None = None
         self._filter = TokenFilter()
-        self._calls: dict[str, tuple[str, str]] = {}
+        self._calls: dict[str, tuple[str, str]] = {}  # of this answer, by the upstream's id
+        self._told: dict[str, tuple[str, str]] = {}  # of earlier answers of the run
+        self._orders: dict[str, list[tuple[int, str]]] = {}  # the execs that wait for a result, by the caller's id
         self._rejections = 0
         self._usage = Usage()
         self._retry_after: float | None = None
@@ -70,6 +74,11 @@ class Turn:
     @property
     def calls(self) -> int:
         return len(self._calls)
+
+    @property
+    def weight(self) -> int:
+        """Bytes that the run keeps in memory for the server to ask for."""
+        return len(self._run.first) + sum(map(len, self._run.blobs.values())) + self._store.kept
 
     @property
     def stream_ended(self) -> bool:
@@ -113,6 +122,19 @@ class Turn:
             self._finish()
         return self._give()
 
+    def reopen(self) -> None:
+        """The answer that ended with calls is not the run's last: what the server says from here on is the next one."""
+        self._told |= self._calls
+        self._calls = {}
+        self.finished = self._started = False
+        self._rejections = 0
+
+    def answer(self, results: Iterable[ToolResult]) -> None:
+        """The results of all calls that are open. Raises ``KeyError`` for one that nobody ordered."""
+        for result in results:
+            for number, exec_id in self._orders.pop(result.call_id):
+                self._outgoing.append(answers.tool_result(number, exec_id, result))
+
     def close(self) -> list[Event]:
         """The connection's end. A regular end has been seen by now; without it the answer was cut off."""
         self._raise_kept()
@@ -135,6 +157,7 @@ class Turn:
 
     def _take(self, message: pb.AgentServerMessage) -> None:
         if self.finished:
+            self.missed = True
             return
         delta = message.interaction_update.text_delta
         if delta.text:  # by far the most frequent message, so it is asked for before the kind is
@@ -210,7 +233,7 @@ class Turn:
             if message.mcp_args.smart_mode_approval_only:
                 self._outgoing.append(answers.approve(message))
             else:
-                self._call(message.exec_id, message.mcp_args)
+                self._call(message)
         elif kind is not None and (answer := self._store.answer_file(message, kind)) is not None:
             self._outgoing.append(answer)
         else:
@@ -223,20 +246,24 @@ class Turn:
             raise Fault(Reason.BROKEN_TOOL_CALL, self.stage, upstream_code="native_tools")
         self._outgoing.extend(answers.refuse(message, kind))
 
-    def _call(self, exec_id: str, args: pb.McpArgs) -> None:
+    def _call(self, message: pb.ExecServerMessage) -> None:
         self.signs += 1
+        args = message.mcp_args
         name = self._run.names.caller_name(args.tool_name, args.name)
         if name is None:
             raise Fault(Reason.BROKEN_TOOL_CALL, self.stage, upstream_code="unknown_tool")
-        wire_id = args.tool_call_id or f"exec {exec_id}"
+        wire_id = args.tool_call_id or f"exec {message.exec_id}"
         content = (name, values.arguments_json(args.args))
-        known = self._calls.get(wire_id)
+        known = self._calls.get(wire_id) or self._told.get(wire_id)
+        if known is not None and known != content:
+            raise Fault(Reason.BROKEN_TOOL_CALL, self.stage, upstream_code="call_id_conflict")
+        shown_id = call_id(wire_id, self._run)
+        # A call that is ordered twice is one call to the caller, but each order waits for its result.
+        self._orders.setdefault(shown_id, []).append((message.id, message.exec_id))
         if known is not None:
-            if known != content:
-                raise Fault(Reason.BROKEN_TOOL_CALL, self.stage, upstream_code="call_id_conflict")
             return
         self._calls[wire_id] = content
-        self._start_part(PartStart(PartKind.TOOL_CALL, call_id(wire_id, self._run), name))
+        self._start_part(PartStart(PartKind.TOOL_CALL, shown_id, name))
         self._events.append(PartDelta(content[1]))
         self._end_part()
         if not self._run.parallel:

@@ -138,11 +138,12 @@ def _call_step(call: ToolCall, result: ToolResult | None) -> pb.ConversationStep
         values.fill(args.args[key], value)
     step.tool_call.tool_call_id = call.id
     if result is not None:
-        _write_result(step.tool_call.mcp_tool_call.result.success, result)
+        write_result(step.tool_call.mcp_tool_call.result.success, result)
     return step
 
 
-def _write_result(success: pb.McpSuccess, result: ToolResult) -> None:
+def write_result(success: pb.McpSuccess, result: ToolResult) -> None:
+    """The result as the upstream takes it. A failed tool is a success that says so: an error would end the turn."""
     success.is_error = result.is_error
     if isinstance(result.content, str):
         success.content.add().text.text = result.content or _NO_TEXT

@@ -102,3 +102,16 @@ def test_a_member_reads_the_same_without_names(red: Team, traced: tuple[RequestR
 def test_a_request_without_a_trace_says_so(owner: User, red: Team) -> None:
     make_record("req-2", red.pk)
     assert "No trace kept" in signed_in(owner).get("/requests/req-2").text
+
+
+def test_an_attempt_on_a_kept_stream_says_so() -> None:
+    steps = (
+        Tried(1, 1, Transport.AGENT_RPC, 5, Reason.CUT, Stage.PREAMBLE, Culprit.UPSTREAM, resumed=True),
+        Tried(6, 1, Transport.AGENT_RPC, 20),
+        Tried(30, 1, Transport.AGENT_RPC, 20, resumed=True),
+    )
+    told = [moment.text for moment in tell(Trace(steps), {1: "Seal"}).moments]
+    kept = "Seal was given the results on the stream that it had kept by agent rpc"
+    assert told[0].startswith(f"{kept} and failed at preamble")
+    assert told[1].startswith("Seal was asked by agent rpc and answered")
+    assert told[2].startswith(f"{kept} and answered")

@@ -13,7 +13,7 @@ import pytest
 
 from core.outbound import AllowList
 from gateway.contracts import Clocks, Target
-from gateway.upstreams import agent_rpc
+from gateway.upstreams import agent_line, agent_rpc
 from gateway.upstreams.agent_rpc import AgentRpc, AgentRun
 from gateway.upstreams.http import Door
 from ir.errors import Fault, Reason, Stage
@@ -181,7 +181,7 @@ async def test_the_first_append_goes_after_a_while_when_headers_do_not_come() ->
     async with connected(upstream) as (rpc, _, target):
         started = asyncio.get_running_loop().time()
         assert (await whole(rpc, target)).parts[0].text == "Hello"
-        assert asyncio.get_running_loop().time() - started >= agent_rpc.ATTACH_SECONDS
+        assert asyncio.get_running_loop().time() - started >= agent_line.ATTACH_SECONDS
 
 
 async def test_questions_are_answered_in_order_with_counted_appends() -> None:
@@ -354,7 +354,7 @@ async def test_a_reader_that_is_slow_is_no_reason_for_a_timeout() -> None:
 
 
 async def test_heartbeats_are_sent_while_the_run_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_rpc, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(agent_line, "HEARTBEAT_SECONDS", 0.05)
     upstream = Upstream(words.text("a"), 0.3, *HELLO)
     async with connected(upstream) as (rpc, _, target):
         await whole(rpc, target)
