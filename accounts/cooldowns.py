@@ -36,7 +36,7 @@ RESTORED = "poolgate:cooldowns:restored"
 """There while Redis has not forgotten everything since the rows were last brought back."""
 
 FORGIVEN_AFTER = 600.0
-"""Seconds without a strike after which a growing rest starts small again."""
+"""Seconds after the end of a growing rest beyond which the next one starts small again."""
 
 HALF_OPEN_FOR = 600.0
 """Seconds after its end for which a rest is remembered: who comes back is tried with one request first."""
@@ -55,6 +55,7 @@ local clock, todo = redis.call('TIME'), cjson.decode(ARGV[1])
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local field, rest = todo.field, todo.rest
 local ends = tonumber(redis.call('HGET', KEYS[1], field) or 0)
+local half_open = ends > 0 and ends <= now
 
 local function strike(name, window)
   local count, since = unpack(redis.call('HMGET', KEYS[2], name, 'since|' .. name))
@@ -71,8 +72,8 @@ redis.call('HDEL', KEYS[1], 'hold|' .. field, 'canary|' .. field)
 if todo.growing_to > 0 and ends > now then return {ends - now, 0} end
 if todo.strikes > 1 then
   local count = strike('n|' .. field, todo.window)
-  if count < todo.strikes then return {0, 0} end
-  if count > todo.strikes then rest = todo.after end
+  if count < todo.strikes and not half_open then return {0, 0} end
+  if count > todo.strikes or half_open then rest = todo.after end
 end
 if todo.least > 0 and ends <= now then
   local usable = 0
@@ -86,10 +87,16 @@ if todo.least > 0 and ends <= now then
   if usable < todo.least then return {0, 1} end
 end
 if todo.growing_to > 0 then
+  if now - tonumber(redis.call('HGET', KEYS[2], 'over|' .. field) or 0) > todo.forgiven then
+    redis.call('HDEL', KEYS[2], field)
+  end
   local strikes = redis.call('HINCRBY', KEYS[2], field, 1)
-  if redis.call('PTTL', KEYS[2]) < todo.forgiven then redis.call('PEXPIRE', KEYS[2], todo.forgiven) end
-  rest = math.min(rest * 2 ^ math.min(strikes - 1, 20), todo.growing_to)
+  rest = math.floor(math.min(rest * 2 ^ math.min(strikes - 1, 20), todo.growing_to))
+  redis.call('HSET', KEYS[2], 'over|' .. field, now + rest)
+  local kept = rest + todo.forgiven
+  if redis.call('PTTL', KEYS[2]) < kept then redis.call('PEXPIRE', KEYS[2], kept) end
 end
+local rested = ends > now
 if now + rest > ends then
   ends = now + rest
   redis.call('HSET', KEYS[1], field, ends)
@@ -98,7 +105,7 @@ if now + rest > ends then
   if redis.call('PTTL', KEYS[1]) < kept then redis.call('PEXPIRE', KEYS[1], kept) end
 end
 local effect = {unpack(ARGV, 2)}
-if todo.times > 0 and strike('e|' .. field, todo.times_window) >= todo.times then
+if todo.times > 0 and not rested and strike('e|' .. field, todo.times_window) >= todo.times then
   effect[#effect] = todo.state
 end
 redis.call('XADD', KEYS[3], '*', 'until', ends, unpack(effect))
@@ -225,8 +232,8 @@ def clear(client: redis.Redis, account_id: int, model: str | None = None) -> Non
         return
     field = model or WHOLE
     client.hdel(cooldowns_key(account_id), field, HOLD + field, CANARY + field, WARM + field)
-    names = (field, f"n|{field}", f"e|{field}")
-    client.hdel(strikes_key(account_id), *names, *(f"since|{name}" for name in names))
+    names = (f"n|{field}", f"e|{field}")
+    client.hdel(strikes_key(account_id), field, f"over|{field}", *names, *(f"since|{name}" for name in names))
 
 
 async def _cool(
@@ -255,8 +262,9 @@ def _orders(consequence: Consequence, rest: Rest, fault: Fault, draw: float) -> 
     """The numbers of the script, in milliseconds. A hint is as it is, whatever would grow or be counted without it."""
     hint, escalation = hint_of(fault), consequence.escalation
     grows = hint is None
+    usual = rest.seconds * (1 + rest.spread * (2 * draw - 1))
     return {
-        "rest": int((rest.seconds if hint is None else hint * (1 + HINT_SPREAD * draw)) * 1000),
+        "rest": int((usual if hint is None else hint * (1 + HINT_SPREAD * draw)) * 1000),
         "growing_to": int(rest.growing_to * 1000) if grows else 0,
         "forgiven": int(FORGIVEN_AFTER * 1000),
         "strikes": rest.strikes if grows else 1,

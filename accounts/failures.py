@@ -43,18 +43,20 @@ class Grain(StrEnum):
 class Rest(Struct, frozen=True):
     """How long something rests, in seconds.
 
-    A hint of the upstream wins when it is positive and at most ``longest_hint``. Without one it is ``seconds``, and
-    where ``growing_to`` is set, that doubles with every further strike up to there (a strike while it already rests
-    counts for nothing: they belong together).
+    A hint of the upstream wins when it is positive and at most ``longest_hint``. Without one it is ``seconds``, more or
+    less by up to the share ``spread``, and where ``growing_to`` is set, that doubles with every further strike up to
+    there (a strike while it already rests counts for nothing: they belong together).
 
     ``tentative``: without a hint nobody knows yet who is to blame. Nothing is final before another account has
     answered the same request; until then the account is passed by for ``hold`` seconds.
-    ``strikes``: this many within ``window`` seconds before anything rests at all, and ``then`` for each one more.
+    ``strikes``: this many within ``window`` seconds before anything rests at all, and ``then`` for each one more. Who
+    comes back from a rest has no such grace.
     """
 
     seconds: float
     longest_hint: float = 0
     growing_to: float = 0
+    spread: float = 0
     tentative: bool = False
     hold: float = 0
     strikes: int = 1
@@ -63,7 +65,8 @@ class Rest(Struct, frozen=True):
 
 
 class Escalation(Struct, frozen=True):
-    """So many within ``window`` seconds, and an admin has to look: the account's state changes."""
+    """So many within ``window`` seconds, and an admin has to look: the account's state changes. What comes while it
+    rests already counts for nothing."""
 
     times: int
     window: float
@@ -115,7 +118,9 @@ CONSEQUENCES: Mapping[Reason, Consequence] = {
     ),
     Reason.PAYMENT: Consequence(Next.SWITCH, grain=Grain.ACCOUNT, rest=BRIDGE, state=AccountState.DISABLED),
     Reason.QUOTA: Consequence(
-        Next.SWITCH, grain=Grain.ACCOUNT, rest=Rest(15 * MINUTE, longest_hint=32 * DAY, tentative=True, hold=HOLD)
+        Next.SWITCH,
+        grain=Grain.ACCOUNT,
+        rest=Rest(15 * MINUTE, longest_hint=32 * DAY, growing_to=6 * HOUR, tentative=True, hold=HOLD),
     ),
     Reason.DEVICE_LIMIT: Consequence(Next.SWITCH, grain=Grain.ACCOUNT, rest=Rest(DAY)),
     # A block is a notice to the operator, never a reason to send the same traffic from elsewhere.
@@ -127,6 +132,12 @@ CONSEQUENCES: Mapping[Reason, Consequence] = {
         Next.SWITCH,
         grain=Grain.ACCOUNT_MODEL,
         rest=Rest(5.0, longest_hint=DAY, growing_to=5 * MINUTE, tentative=True, hold=HOLD),
+    ),
+    # Without a word of why: most often a model that is short everywhere, or gated. Never worth a long rest.
+    Reason.EXHAUSTED: Consequence(
+        Next.SWITCH,
+        grain=Grain.ACCOUNT_MODEL,
+        rest=Rest(MINUTE, longest_hint=DAY, growing_to=5 * MINUTE, spread=0.25, tentative=True, hold=HOLD),
     ),
     # One is nobody's fault; several on one account while others answer are its own.
     Reason.TRANSIENT: Consequence(

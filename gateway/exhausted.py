@@ -50,6 +50,7 @@ ROWS: Mapping[Reason, Row] = {
     Reason.MODEL_GATED: Row(Kind.NO_CAPACITY, "no_capacity", "No account can serve this model now.", 60),
     Reason.MODEL_LIMIT: Row(Kind.RATE_LIMIT, "rate_limit_exceeded", "The pool's limit for this model is reached.", 30),
     Reason.RATE_LIMIT: Row(Kind.RATE_LIMIT, "rate_limit_exceeded", "The pool's rate limit is reached.", 5),
+    Reason.EXHAUSTED: Row(Kind.RATE_LIMIT, "rate_limit_exceeded", "The pool's rate limit is reached.", 60),
     Reason.CAPACITY: Row(Kind.NO_CAPACITY, "upstream_overloaded", "The upstream has no capacity now.", 5),
     Reason.TRANSIENT: Row(Kind.UPSTREAM, "upstream_error", "The upstream failed."),
     Reason.TIMEOUT: Row(Kind.TIMEOUT, "timeout", "The upstream did not answer in time."),

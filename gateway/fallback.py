@@ -12,6 +12,7 @@ from ir.request import Request, ToolCall, ToolResult
 REASONS = frozenset(
     {
         Reason.RATE_LIMIT,
+        Reason.EXHAUSTED,
         Reason.QUOTA,
         Reason.MODEL_LIMIT,
         Reason.CAPACITY,

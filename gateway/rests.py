@@ -19,7 +19,7 @@ from ir.errors import Reason
 MANY = 4096
 """Rests beyond which those that ended are thrown out: callers can make up models that a pattern serves."""
 
-PACE = frozenset({Reason.RATE_LIMIT, Reason.QUOTA, Reason.MODEL_LIMIT})
+PACE = frozenset({Reason.RATE_LIMIT, Reason.EXHAUSTED, Reason.QUOTA, Reason.MODEL_LIMIT})
 """Reasons that time alone puts right, and that fewer requests would have avoided."""
 
 

@@ -61,6 +61,7 @@ class Reason(StrEnum):
     MODEL_GATED = "model_gated"
     MODEL_LIMIT = "model_limit"
     RATE_LIMIT = "rate_limit"
+    EXHAUSTED = "exhausted"  # something is used up, and the upstream does not say what
     CAPACITY = "capacity"
     TRANSIENT = "transient"
     TIMEOUT = "timeout"
@@ -96,6 +97,7 @@ CULPRITS: Mapping[Reason, Culprit] = {
     Reason.MODEL_GATED: Culprit.ACCOUNT_MODEL,
     Reason.MODEL_LIMIT: Culprit.ACCOUNT_MODEL,
     Reason.RATE_LIMIT: Culprit.ACCOUNT_MODEL,
+    Reason.EXHAUSTED: Culprit.ACCOUNT_MODEL,
     Reason.CAPACITY: Culprit.UPSTREAM,
     Reason.TRANSIENT: Culprit.ACCOUNT_MODEL,
     Reason.TIMEOUT: Culprit.UPSTREAM,

@@ -254,7 +254,7 @@ CAUSES = {
     "too_many_computers": Reason.DEVICE_LIMIT,
     "rate_limited": Reason.RATE_LIMIT,
     "rate_limited_hint": Reason.RATE_LIMIT,
-    "bare_resource_exhausted": Reason.RATE_LIMIT,
+    "bare_resource_exhausted": Reason.EXHAUSTED,
     "model_limit": Reason.MODEL_LIMIT,
     "model_not_in_plan": Reason.MODEL_GATED,
     "model_unknown": Reason.MODEL_UNKNOWN,

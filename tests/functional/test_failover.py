@@ -70,7 +70,7 @@ ACCOUNT = {
     "model_limit": Row("model_limit", 429, "rate_limit_exceeded", 3, "model", 6 * HOUR, retry_after="21600"),
     "rate_limited": Row("rate_limit", 429, "rate_limit_exceeded", 3, "model", 5, retry_after="30", alike=True),
     "bare_resource_exhausted": Row(
-        "rate_limit", 429, "rate_limit_exceeded", 3, "model", 5, retry_after="30", alike=True
+        "exhausted", 429, "rate_limit_exceeded", 3, "model", 60, retry_after="30", alike=True
     ),
     "rate_limited_hint": Row("rate_limit", 429, "rate_limit_exceeded", 3, "model", 7, retry_after="7 8"),
 }

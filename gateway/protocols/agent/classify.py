@@ -17,7 +17,7 @@ import orjson
 from google.protobuf.message import DecodeError
 from msgspec import Struct
 
-from ir.errors import Fault, Reason, Stage
+from ir.errors import CULPRITS, Culprit, Fault, Reason, Stage
 from protobufs.agent_v1_pb2 import ErrorCode, ErrorDetails
 
 BY_ENUM: Mapping[int, Reason] = {
@@ -86,6 +86,9 @@ MEANINGLESS = frozenset({0, 29, 52, 62})
 
 MANY_MEANINGS = frozenset({20, 28, 36, 38, 50})  # numbers whose title is asked first
 
+GRAVE = frozenset({Reason.BLOCKED, Reason.PAYMENT, Reason.DEVICE_LIMIT})
+"""What a title may make of any number that blames the account anyway: overlooking it would send more of what did it."""
+
 # A caller that leaves is noticed at the caller's own connection. An upstream that says so means something of its own.
 BY_CODE: Mapping[str, Reason] = {
     "canceled": Reason.TRANSIENT,
@@ -95,7 +98,7 @@ BY_CODE: Mapping[str, Reason] = {
     "not_found": Reason.MODEL_UNKNOWN,
     "already_exists": Reason.PROTOCOL,
     "permission_denied": Reason.MODEL_GATED,
-    "resource_exhausted": Reason.RATE_LIMIT,
+    "resource_exhausted": Reason.EXHAUSTED,
     "failed_precondition": Reason.BAD_REQUEST,
     "aborted": Reason.TRANSIENT,
     "out_of_range": Reason.BAD_REQUEST,
@@ -106,7 +109,9 @@ BY_CODE: Mapping[str, Reason] = {
     "unauthenticated": Reason.AUTH_EXPIRED,
 }
 
-TITLED_CODES = frozenset({"resource_exhausted", "invalid_argument", "unauthenticated", "permission_denied"})
+TITLED_CODES = frozenset(
+    {"resource_exhausted", "invalid_argument", "failed_precondition", "unauthenticated", "permission_denied"}
+)
 
 # First match wins: words about money and plans stand before words about size, as they always win over them.
 BY_TITLE: tuple[tuple[str, Reason], ...] = (
@@ -217,12 +222,19 @@ def _decide(code: str, meaning: _Meaning, size: Size) -> tuple[Reason, str]:
     titled = _by_title(meaning.title)
     name = _NAMES.get(number) or (code if code in BY_CODE else "unknown_code")
     if number in BY_ENUM:
-        return titled if titled is not None and number in MANY_MEANINGS else BY_ENUM[number], name
+        return _refine(number, BY_ENUM[number], titled), name
     if titled is not None and (number or code not in BY_CODE or code in TITLED_CODES):
         return titled, name
     if code == "resource_exhausted" and not meaning.title and size.is_large:
         return Reason.CONTEXT_TOO_LONG, name
     return BY_CODE.get(code, Reason.TRANSIENT), name
+
+
+def _refine(number: int, reason: Reason, titled: Reason | None) -> Reason:
+    if titled is None:
+        return reason
+    blames_account = CULPRITS[reason] in (Culprit.ACCOUNT, Culprit.ACCOUNT_MODEL)
+    return titled if number in MANY_MEANINGS or (titled in GRAVE and blames_account) else reason
 
 
 def _by_title(title: str) -> Reason | None:

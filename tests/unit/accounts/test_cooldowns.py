@@ -72,10 +72,38 @@ async def test_a_rest_without_a_hint_grows_once_per_window_up_to_its_most(pipe: 
         await pipe.call("HSET", cooldowns_key(1), "m", int(time.time() * 1000) - 1)  # the window is over
 
 
-async def test_strikes_are_forgiven_after_a_quiet_time(pipe: Pipe) -> None:
+async def over(pipe: Pipe, field: str, seconds: float = 0.001) -> None:
+    """The rest ended so many seconds ago."""
+    ended = int((time.time() - seconds) * 1000)
+    await pipe.call("HSET", cooldowns_key(1), field, ended)
+    await pipe.call("HSET", strikes_key(1), f"over|{field}", ended)
+
+
+async def test_strikes_are_forgiven_after_a_quiet_time_whatever_else_is_remembered(pipe: Pipe) -> None:
     await suffer(pipe, Reason.RATE_LIMIT)
-    left = await pipe.call("PTTL", strikes_key(1))
-    assert 0 < left <= cooldowns.FORGIVEN_AFTER * 1000
+    await suffer(pipe, Reason.FORBIDDEN)
+    await over(pipe, "m", 595)
+    assert await suffer(pipe, Reason.RATE_LIMIT) == pytest.approx(10, abs=0.1)
+    await over(pipe, "m", 605)
+    assert await suffer(pipe, Reason.RATE_LIMIT) == pytest.approx(5, abs=0.1)
+
+
+async def test_strikes_leave_redis_when_they_are_forgiven(pipe: Pipe) -> None:
+    await suffer(pipe, Reason.RATE_LIMIT)
+    assert await pipe.call("PTTL", strikes_key(1)) == pytest.approx((5 + cooldowns.FORGIVEN_AFTER) * 1000, abs=500)
+
+
+@pytest.mark.parametrize(("draw", "seconds"), [(0.0, 45), (0.5, 60), (0.999, 75)])
+async def test_accounts_that_were_refused_without_a_word_do_not_come_back_together(
+    pipe: Pipe, draw: float, seconds: float
+) -> None:
+    assert await suffer(pipe, Reason.EXHAUSTED, draw=draw) == pytest.approx(seconds, abs=0.2)
+
+
+async def test_a_quota_that_lasts_is_tried_ever_more_rarely(pipe: Pipe) -> None:
+    for minutes in (15, 30, 60, 120, 240, 360, 360):
+        assert await suffer(pipe, Reason.QUOTA) == pytest.approx(minutes * 60, abs=0.5)
+        await over(pipe, "*")
 
 
 async def test_a_hint_does_not_count_as_a_strike(pipe: Pipe) -> None:
@@ -187,8 +215,23 @@ async def test_strikes_of_a_window_that_is_over_do_not_count(pipe: Pipe) -> None
 async def test_the_third_refusal_changes_the_state(pipe: Pipe) -> None:
     for _ in range(3):
         await suffer(pipe, Reason.FORBIDDEN)
+        await over(pipe, "*")
 
     assert [effect.state for effect in await effects(pipe)] == [None, None, AccountState.BLOCKED]
+
+
+async def test_refusals_that_came_together_are_one(pipe: Pipe) -> None:
+    for _ in range(5):
+        await suffer(pipe, Reason.FORBIDDEN)
+
+    assert [effect.state for effect in await effects(pipe)] == [None] * 5
+
+
+async def test_who_comes_back_from_a_rest_has_no_grace_for_a_passing_fault(pipe: Pipe) -> None:
+    await suffer(pipe, Reason.RATE_LIMIT)
+    await over(pipe, "m")
+
+    assert await suffer(pipe, Reason.TRANSIENT) == pytest.approx(45, abs=0.1)
 
 
 @pytest.mark.parametrize(("pool", "most"), [(1, 0), (2, 1), (3, 2), (4, 2), (10, 7)])

@@ -73,7 +73,7 @@ def test_a_hint_that_cannot_be_is_none(hint: float | None) -> None:
     assert hint_of(Fault(Reason.QUOTA, Stage.HEADERS, retry_after=hint)) is None
 
 
-@pytest.mark.parametrize("reason", [Reason.RATE_LIMIT, Reason.QUOTA, Reason.TRANSIENT])
+@pytest.mark.parametrize("reason", [Reason.RATE_LIMIT, Reason.EXHAUSTED, Reason.QUOTA, Reason.TRANSIENT])
 def test_without_a_hint_it_may_be_the_request_that_is_to_blame(reason: Reason) -> None:
     assert is_tentative(Fault(reason, Stage.HEADERS))
     if reason is not Reason.TRANSIENT:
@@ -82,7 +82,7 @@ def test_without_a_hint_it_may_be_the_request_that_is_to_blame(reason: Reason) -
 
 @REASONS
 def test_what_speaks_of_the_account_itself_is_final_at_once(reason: Reason) -> None:
-    if reason not in (Reason.RATE_LIMIT, Reason.QUOTA, Reason.TRANSIENT):
+    if reason not in (Reason.RATE_LIMIT, Reason.EXHAUSTED, Reason.QUOTA, Reason.TRANSIENT):
         assert not is_tentative(Fault(reason, Stage.HEADERS))
 
 
@@ -124,6 +124,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
         ("model_gated", "account_model", [SWITCH], None, MODEL, 12 * HOUR, None),
         ("model_limit", "account_model", [SWITCH], None, MODEL, 6 * HOUR, None),
         ("rate_limit", "account_model", [SWITCH], None, MODEL, 5, None),
+        ("exhausted", "account_model", [SWITCH], None, MODEL, MINUTE, None),
         ("transient", "account_model", [SAME, SWITCH], None, MODEL, 10, None),
         ("capacity", "upstream", [SAME, SWITCH], 2, NOTHING, None, None),
         ("timeout", "upstream", [SWITCH], None, NOTHING, None, None),
@@ -167,3 +168,15 @@ def test_a_pace_limit_grows_from_five_seconds_to_five_minutes() -> None:
     rest = CONSEQUENCES[Reason.RATE_LIMIT].rest
     assert rest is not None
     assert (rest.seconds, rest.growing_to, rest.longest_hint, rest.hold) == (5, 5 * MINUTE, DAY, 5)
+
+
+def test_a_refusal_without_a_word_of_why_rests_about_a_minute_and_never_long() -> None:
+    rest = CONSEQUENCES[Reason.EXHAUSTED].rest
+    assert rest is not None
+    assert (rest.seconds, rest.spread, rest.growing_to, rest.hold) == (60, 0.25, 5 * MINUTE, 5)
+
+
+def test_a_quota_whose_end_nobody_told_is_tried_after_fifteen_minutes_and_then_ever_more_rarely() -> None:
+    rest = CONSEQUENCES[Reason.QUOTA].rest
+    assert rest is not None
+    assert (rest.seconds, rest.growing_to, rest.longest_hint, rest.hold) == (15 * MINUTE, 6 * HOUR, 32 * DAY, 5)

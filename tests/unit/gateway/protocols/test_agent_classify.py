@@ -70,10 +70,18 @@ def test_no_number_without_a_title_blames_an_account_by_accident(number: int) ->
         ("resource_exhausted", 50, "You have an unpaid invoice", Reason.PAYMENT),
         ("resource_exhausted", 50, "Slow down", Reason.RATE_LIMIT),
         ("resource_exhausted", 29, "Too many computers.", Reason.DEVICE_LIMIT),
-        ("resource_exhausted", 29, "Something new", Reason.RATE_LIMIT),
+        ("resource_exhausted", 29, "Something new", Reason.EXHAUSTED),
         ("internal", 29, "Something new", Reason.TRANSIENT),
         ("resource_exhausted", 28, "Update Required", Reason.CLIENT_OUTDATED),
         ("resource_exhausted", 28, "", Reason.RATE_LIMIT),
+        ("resource_exhausted", None, "", Reason.EXHAUSTED),
+        ("resource_exhausted", 41, "You have an unpaid invoice", Reason.PAYMENT),
+        ("unauthenticated", 2, "Suspicious activity from your account/ip", Reason.BLOCKED),
+        ("unavailable", 63, "You have used the slow pool excessively", Reason.BLOCKED),
+        ("unavailable", 63, "", Reason.TRANSIENT),
+        ("not_found", 5, "Suspicious model name", Reason.MODEL_UNKNOWN),
+        ("failed_precondition", 29, "This client version is not supported", Reason.CLIENT_OUTDATED),
+        ("failed_precondition", None, "", Reason.BAD_REQUEST),
         ("resource_exhausted", 51, "Named models unavailable. Free plans can only use Auto", Reason.MODEL_LIMIT),
         ("permission_denied", 23, "", Reason.MODEL_GATED),
         ("permission_denied", None, "", Reason.MODEL_GATED),
@@ -118,7 +126,7 @@ def test_the_debug_form_is_read_before_the_encoded_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_tokens", "expected"), [(99_999, Reason.RATE_LIMIT), (100_000, Reason.CONTEXT_TOO_LONG)]
+    ("request_tokens", "expected"), [(99_999, Reason.EXHAUSTED), (100_000, Reason.CONTEXT_TOO_LONG)]
 )
 def test_a_bare_refusal_is_an_overflow_only_when_half_the_window_is_used(request_tokens: int, expected: Reason) -> None:
     size = Size(request_tokens, 200_000)
@@ -130,7 +138,7 @@ def test_a_bare_refusal_is_an_overflow_only_when_half_the_window_is_used(request
 def test_words_about_quota_win_over_size() -> None:
     size = Size(190_000, 200_000)
     assert reason("resource_exhausted", 29, "Usage limit", "context window too long", size=size) is Reason.QUOTA
-    assert reason("resource_exhausted", 29, "Something", size=size) is Reason.RATE_LIMIT
+    assert reason("resource_exhausted", 29, "Something", size=size) is Reason.EXHAUSTED
 
 
 @pytest.mark.parametrize(
@@ -155,7 +163,7 @@ def test_a_malformed_error_is_transient(mess: dict[str, Any]) -> None:
         (464, "", b"", Reason.PROTOCOL),
         (415, "application/json", b'{"code":"unknown"}', Reason.PROTOCOL),
         (401, "application/json", b'{"code":"unauthenticated","message":"Error"}', Reason.AUTH_EXPIRED),
-        (429, "application/json", b'{"error":{"code":"resource_exhausted"}}', Reason.RATE_LIMIT),
+        (429, "application/json", b'{"error":{"code":"resource_exhausted"}}', Reason.EXHAUSTED),
         (401, "text/plain", b"no", Reason.AUTH_EXPIRED),
         (402, "", b"", Reason.PAYMENT),
         (403, "application/json", b"{}", Reason.FORBIDDEN),

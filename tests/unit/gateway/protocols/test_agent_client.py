@@ -216,7 +216,7 @@ def test_an_empty_turn_is_a_fault(pieces: list[bytes]) -> None:
 def test_an_error_before_output_is_classified() -> None:
     _, turn = opened()
     fault, events = fault_of(turn, connect.encode_end({"code": "resource_exhausted", "message": "Error"}))
-    assert (fault.reason, fault.stage, events) == (Reason.RATE_LIMIT, Stage.PREAMBLE, [])
+    assert (fault.reason, fault.stage, events) == (Reason.EXHAUSTED, Stage.PREAMBLE, [])
 
 
 def test_output_in_the_same_read_as_an_error_is_delivered_first() -> None:
