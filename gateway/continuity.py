@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast
 
 from django.db import Error as DatabaseError
 
@@ -40,7 +40,6 @@ class Refers(Protocol):
     def __bool__(self) -> bool: ...
 
 
-@runtime_checkable
 class Referring(Protocol):
     """A role whose bodies may name what is stored. ``expand`` raises a 400 for an item that was not found."""
 
@@ -57,33 +56,45 @@ class Referring(Protocol):
     def previous_not_found(self, previous_id: str) -> ApiError: ...
 
 
-@runtime_checkable
 class Keeping(Protocol):
     """A role whose answers may be kept."""
 
     def input_items(self, body: JsonObject, response_id: str) -> list[JsonObject]: ...
 
 
+# One attribute tells: asking Python whether an object follows a protocol costs more than parsing a small request.
+
+
+def _as_referring(role: object) -> Referring | None:
+    return cast("Referring", role) if hasattr(role, "references") else None
+
+
+def _as_keeping(role: object) -> Keeping | None:
+    return cast("Keeping", role) if hasattr(role, "input_items") else None
+
+
 async def recall(role: object, body: Any, key: KeyView) -> Any:
     """The body with everything in it that it refers to. Raises the role's 400 when something is not there."""
-    if not isinstance(role, Referring):
+    referring = _as_referring(role)
+    if referring is None:
         return body
-    wanted = role.references(body)
+    wanted = referring.references(body)
     if not wanted:
         return body
     before: list[Any] = []
     if wanted.previous_response_id is not None:
         found = await _ask(store.history, key.team_id, wanted.previous_response_id)
         if found is None:
-            raise role.previous_not_found(wanted.previous_response_id)
+            raise referring.previous_not_found(wanted.previous_response_id)
         before = found
     by_id = await _ask(store.items, key.team_id, wanted.item_ids) if wanted.item_ids else {}
-    return role.expand(body, before, by_id, lambda data: unseal(key.team_id, data))
+    return referring.expand(body, before, by_id, lambda data: unseal(key.team_id, data))
 
 
 def keeper(role: object, body: Any, request: Request, key: KeyView, ttl: float) -> Keep | None:
     """Keeps the finished answer; None when nobody wants it kept. ``ttl`` in seconds."""
-    if not isinstance(role, Keeping) or not (request.store and key.store_responses):
+    keeping = _as_keeping(role)
+    if keeping is None or not (request.store and key.store_responses):
         return None
 
     async def keep(final: JsonObject) -> None:
@@ -91,7 +102,7 @@ def keeper(role: object, body: Any, request: Request, key: KeyView, ttl: float) 
             id=final["id"],
             team_id=key.team_id,
             parent_id=body.get("previous_response_id") or "",
-            brought=role.input_items(body, final["id"]),
+            brought=keeping.input_items(body, final["id"]),
             made=final["output"],
             envelope=final,
             ending=Ending.COMPLETED if final.get("status") == "completed" else Ending.INCOMPLETE,
