@@ -113,6 +113,7 @@ async def _prepare(
     _describe(request, measured, record)
     route = routing.resolve(request, key, snapshot)
     request = routing.note_carried(_clamp(request, route, role.OUTPUT_LIMIT), route)
+    request = routing.note_thinking(request, route, _policy(key), role.NAME)
     record.ignored, record.upstream_model = request.ignored, route.upstream_id
     if route.served != request.model:
         exchange.extra.append((b"x-poolgate-model", route.served.encode()))

@@ -16,8 +16,10 @@ from accounts.compile import AccountKind, AccountState, AccountView, ModelView
 from accounts.kinds import Binding
 from accounts.naming import THINKING, Named
 from accounts.pool import rank
+from gateway.contracts import Policy
 from gateway.snapshot import Snapshot
-from gateway.upstreams.asking import SPEAKS, carried_fields
+from gateway.textbridge import plan
+from gateway.upstreams.asking import SPEAKS, carried_fields, forbids_thinking
 from ir.errors import ApiError, Culprit, Kind, invalid
 from ir.request import Request
 from tenants.compile import KeyView
@@ -59,6 +61,19 @@ def note_carried(request: Request, route: Route) -> Request:
     if not carried or any(SPEAKS.get(account.transport) != request.extras.protocol for account in route.candidates):
         return request
     return structs.replace(request, ignored=tuple(name for name in request.ignored if name not in carried))
+
+
+_THINKING_FIELDS = {"chat": "reasoning_effort", "responses": "reasoning", "gemini": "thinkingConfig"}
+
+
+def note_thinking(request: Request, route: Route, policy: Policy, protocol: str) -> Request:
+    """Thinking that was asked for is listed as ignored where an account that may serve must do this turn without."""
+    if not request.thinking.enabled:
+        return request
+    demanded = plan.demand(request, policy)
+    if not any(forbids_thinking(account.transport, demanded) for account in route.candidates):
+        return request
+    return structs.replace(request, ignored=(*request.ignored, _THINKING_FIELDS.get(protocol, "thinking")))
 
 
 def takes_formats(request: Request, key: KeyView, snapshot: Snapshot) -> bool:

@@ -67,12 +67,27 @@ def compose(wire: Wire, request: Request, target: Target, channel: ChannelView) 
     if wire.transport is Transport.OPENAI_CHAT and limit is not None:
         body[dialect.limit] = body.pop("max_completion_tokens")
     extras = carried_fields(request) if request.extras.protocol == wire.protocol else {}
-    return dump({**extras, **body, **channel.extra_params}), fitting
+    merged = {**extras, **body, **channel.extra_params}
+    if forbids_thinking(wire.transport, request):
+        _stop_thinking(merged)
+    return dump(merged), fitting
+
+
+def forbids_thinking(transport: str, request: Request) -> bool:
+    """Whether the turn must go without thinking: Anthropic refuses it beside a demanded call."""
+    return transport == Transport.ANTHROPIC_MESSAGES and bool(request.tools) and request.tool_choice.demands_call
 
 
 def carried_fields(request: Request) -> JsonObject:
     """The caller's extra fields that go to an upstream of the caller's protocol."""
     return {name: value for name, value in request.extras.fields.items() if name not in CHOOSES_A_MODEL}
+
+
+def _stop_thinking(body: JsonObject) -> None:
+    """Whoever asked for it, the operator's extra parameters included."""
+    thinking = body.get("thinking")
+    if not isinstance(thinking, dict) or thinking.get("type") != "disabled":
+        body.pop("thinking", None)
 
 
 def _limit(wire: Wire, request: Request, channel: ChannelView) -> int | None:

@@ -23,6 +23,7 @@ from gateway.upstreams.asking import Wire, compose
 from gateway.upstreams.faults import restage
 from gateway.upstreams.fitting import Fitting
 from gateway.upstreams.http import Answer, Door, header_lines
+from gateway.upstreams.tags import TagSplitter
 from ir.errors import Fault, Reason, Stage
 from ir.events import Event, Finish, ResponseStart
 from ir.request import Request
@@ -90,6 +91,7 @@ class ProviderRun:
         self._answer = answer
         self._stream = stream
         self._fitting = fitting
+        self._tags = TagSplitter()
         self._idle = channel.idle_timeout
         self._last = began + clocks.total
         self._patient = min(began + max(clocks.first_token, self._idle), self._last)  # once it showed life
@@ -103,7 +105,9 @@ class ProviderRun:
             data = await self._read()
             events = self._take(data)
             if events:
-                yield self._fitting.callers(events)
+                split = self._tags.feed(events)
+                if split:
+                    yield self._fitting.callers(split)
                 if isinstance(events[-1], Finish):
                     self._stop_timer()
                     self._answer.release()

@@ -102,6 +102,31 @@ def test_the_thinking_twin_of_a_model_thinks(house: House, provider: str) -> Non
     assert last_run(house)["parameters"] == {"thinking": "true"}
 
 
+FORCED: dict[str, Any] = {CHAT: "required", RESPONSES: "required", MESSAGES: {"type": "any"}}
+
+
+@matrix
+def test_a_demanded_call_comes_whatever_the_vendor_says_about_thinking_beside_it(
+    house: House, provider: str, path: str
+) -> None:
+    more: dict[str, Any] = {"tool_choice": FORCED[path]}
+    if path == MESSAGES:
+        more["thinking"] = {"type": "adaptive"}
+    asked = script("sim-tool", tools=("weather",), thinking=path != MESSAGES, more=more)
+    answer, reply = ask(house.url, house.key, path, PROVIDERS[provider], asked)
+    assert (answer.status, [name for name, _ in answer.calls]) == (200, ["weather"])
+    ignored = reply.headers.get("x-poolgate-ignored", "").split(",")
+    named = {CHAT: "reasoning_effort", RESPONSES: "reasoning", MESSAGES: "thinking"}[path]
+    assert (named in ignored) == (provider == "anthropic")
+    assert (last_run(house)["parameters"] == {"thinking": "true"}) == (provider != "anthropic")
+
+
+@matrix
+def test_tagged_thinking_before_the_answer_is_no_text(house: House, provider: str, path: str) -> None:
+    answer = turn(house, provider, path, Turn("SAYTEXT <think>so so</think> one <think> two END"))
+    assert answer.text == "one <think> two"
+
+
 @matrix
 def test_an_image(house: House, provider: str, path: str) -> None:
     answer = turn(house, provider, path, script("sim-image", images=1))

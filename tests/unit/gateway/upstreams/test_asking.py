@@ -126,6 +126,21 @@ def test_a_turn_that_goes_on_after_a_call_thinks_only_adaptively() -> None:
     assert body(MESSAGES, request, model="claude-opus-4-6")["thinking"] == {"type": "adaptive"}
 
 
+@pytest.mark.parametrize("choice", [ToolChoice(ToolMode.REQUIRED), ToolChoice(ToolMode.NAMED, ("f",))])
+@pytest.mark.parametrize("dialect", ["adaptive", "budget", "typed"])
+def test_anthropic_is_not_asked_to_think_where_a_call_is_demanded(choice: ToolChoice, dialect: str) -> None:
+    tools = (Tool("f", "", {"type": "object"}),)
+    asked = Request("m", HI, tools=tools, thinking=ON)
+    more: dict[str, Any] = {"dialect": dialect, "parameters": {"thinking": "true"}}
+    assert "thinking" in body(MESSAGES, asked, **more)
+    forced = Request("m", HI, tools=tools, thinking=ON, tool_choice=choice)
+    assert "thinking" not in body(MESSAGES, forced, **more)
+    assert "thinking" not in body(MESSAGES, forced, **more, extra_params={"thinking": {"type": "adaptive"}})
+    assert body(CHAT, Request("m", HI, tools=tools, thinking=ON, tool_choice=choice), dialect="typed")["thinking"]
+    off = Request("m", HI, tools=tools, thinking=OFF, tool_choice=choice)
+    assert body(MESSAGES, off, dialect=dialect)["thinking"] == {"type": "disabled"}
+
+
 def test_the_channels_effort_is_for_turns_that_say_nothing() -> None:
     assert body(CHAT, Request("m", HI), effort="low")["reasoning_effort"] == "low"
     asked = Request("m", HI, thinking=Thinking(enabled=True, effort="high"))
