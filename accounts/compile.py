@@ -116,7 +116,7 @@ class ModelView(Struct, frozen=True):
     """A model that callers can name. ``name`` may hold ``*`` (then ``upstream_id`` "" means: the name as asked).
 
     ``thinking_parameters`` is what turns thinking on upstream; sizes are in tokens. ``upstream``: only accounts of
-    this kind or transport; None: any that serves the id.
+    this kind or transport; None: any that serves the id. ``max_mode`` is sent along where it is not None.
     """
 
     name: str
@@ -129,6 +129,7 @@ class ModelView(Struct, frozen=True):
     thinking_parameters: Mapping[str, str] = field(default_factory=usual_thinking)
     created: int = 1_700_000_000
     upstream: Binding | None = None
+    max_mode: bool | None = None
 
     @property
     def is_pattern(self) -> bool:
@@ -199,6 +200,7 @@ def compile_model(row: CatalogueModel) -> ModelView:
         thinking_parameters=_parameters("thinking_parameters", row.thinking_parameters),
         created=int(row.created_at.timestamp()),
         upstream=_upstream(row.upstream),
+        max_mode=row.max_mode,
     )
 
 

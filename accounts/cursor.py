@@ -1,31 +1,33 @@
 """Cursor's control plane: the calls around an account that are not answers to a caller.
 
 Wire facts: ``POST /auth/exchange_user_api_key`` with the API key as bearer gives a short-lived JWT (JSON
-``accessToken``; its life is in the claim ``exp``; the signature is not ours to check). ``GetUsableModels`` is a unary
-Connect call: protobuf without an envelope, an empty request is zero bytes, an error is an HTTP status with JSON.
-``GET /v1/models`` of the official REST API takes the API key itself. ``POST /oauth/token`` refreshes a browser login
-(JSON ``{grant_type, client_id, refresh_token}`` → ``{access_token, refresh_token?, shouldLogout}``); ``shouldLogout``
-is final.
+``accessToken``; its life is in the claim ``exp``; the signature is not ours to check). ``POST /oauth/token`` refreshes
+a browser login (JSON ``{grant_type, client_id, refresh_token}`` → ``{access_token, refresh_token?, shouldLogout}``);
+``shouldLogout`` is final. ``GetUsableModels`` and ``AvailableModels`` are unary Connect calls: protobuf without an
+envelope, an empty request is zero bytes, an error is an HTTP status with JSON. ``GET /v1/models`` of the official REST
+API takes the API key itself.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import orjson
 from google.protobuf.message import DecodeError
 from msgspec import Struct
 
+from accounts.offered import Offered, read_available, read_listed, read_usable
 from core.outbound import Broken, Outbound, Refused, Reply
 from ir.errors import Fault, Reason, Stage
-from protobufs.agent_v1_pb2 import GetUsableModelsResponse
+from protobufs.agent_v1_pb2 import AvailableModelsRequest
 
 EXCHANGE = "/auth/exchange_user_api_key"
 REFRESH = "/oauth/token"
 LISTED_MODELS = "/v1/models"
 USABLE_MODELS = "/agent.v1.AgentService/GetUsableModels"
+AVAILABLE_MODELS = "/aiserver.v1.AiService/AvailableModels"
 MAX_BODY = 1024 * 1024
 
 
@@ -76,23 +78,34 @@ async def refresh(outbound: Outbound, base_url: str, client_id: str, refresh_tok
     raise _fault(reply, Reason.AUTH_REVOKED)
 
 
-async def usable_models(outbound: Outbound, base_url: str, jwt: str) -> tuple[str, ...]:
-    """The ids of the models that the account may use, sorted. Raises ``Fault``: AUTH_EXPIRED when the token is."""
-    headers = {"content-type": "application/proto", "connect-protocol-version": "1"}
-    reply = await _call(outbound, "POST", base_url + USABLE_MODELS, jwt, headers, b"", Reason.AUTH_EXPIRED)
-    try:
-        answer = GetUsableModelsResponse.FromString(reply.body)
-    except DecodeError:
-        raise Fault(Reason.PROTOCOL, Stage.AUTH, upstream_code="models_answer") from None
-    return tuple(sorted({model.model_id for model in answer.models if model.model_id}))
+async def usable_models(outbound: Outbound, base_url: str, jwt: str) -> tuple[Offered, ...]:
+    """The models that the account may use, sorted. Raises ``Fault``: AUTH_EXPIRED when the token is."""
+    return await _unary(outbound, base_url + USABLE_MODELS, jwt, b"", read_usable)
 
 
-async def listed_models(outbound: Outbound, base_url: str, api_key: str) -> tuple[str, ...]:
-    """The ids that the REST API lists for the key, sorted. Raises ``Fault``: AUTH_REVOKED when the key is refused."""
+async def available_models(outbound: Outbound, base_url: str, jwt: str) -> tuple[Offered, ...]:
+    """What there is to know of all models, sorted. Raises ``Fault``: AUTH_EXPIRED when the token is."""
+    asked = AvailableModelsRequest(include_long_context_models=True, use_model_parameters=True)
+    return await _unary(outbound, base_url + AVAILABLE_MODELS, jwt, asked.SerializeToString(), read_available)
+
+
+async def listed_models(outbound: Outbound, base_url: str, api_key: str) -> tuple[Offered, ...]:
+    """What the REST API lists for the key, sorted. Raises ``Fault``: AUTH_REVOKED when the key is refused."""
     reply = await _call(outbound, "GET", base_url + LISTED_MODELS, api_key, {}, None, Reason.AUTH_REVOKED)
     try:
-        return tuple(sorted({item["id"] for item in orjson.loads(reply.body)["items"]}))
-    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return read_listed(reply.body)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise Fault(Reason.PROTOCOL, Stage.AUTH, upstream_code="models_answer") from None
+
+
+async def _unary(
+    outbound: Outbound, url: str, jwt: str, body: bytes, read: Callable[[bytes], tuple[Offered, ...]]
+) -> tuple[Offered, ...]:
+    headers = {"content-type": "application/proto", "connect-protocol-version": "1"}
+    reply = await _call(outbound, "POST", url, jwt, headers, body, Reason.AUTH_EXPIRED)
+    try:
+        return read(reply.body)
+    except DecodeError:
         raise Fault(Reason.PROTOCOL, Stage.AUTH, upstream_code="models_answer") from None
 
 

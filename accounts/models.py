@@ -143,11 +143,19 @@ class Cooldown(models.Model):
 class CatalogueModel(models.Model):
     """A name that callers may use. With ``alias_of`` it only leads to another name and the columns that describe a
     model mean nothing; without, see ``accounts.compile.ModelView`` for what they mean.
+
+    ``source`` is where it came from; ``overrides`` are the columns that an admin set, which the upstream's list never
+    changes; ``missing_since``: when no account's upstream offered it any more.
     """
+
+    class Source(models.TextChoices):
+        ADMIN = "admin"
+        SEED = "seed"
+        UPSTREAM = "upstream"
 
     AUDITED: ClassVar[tuple[str, ...]] = (
         "name", "alias_of", "upstream", "upstream_id", "owner", "display_name", "context_tokens", "max_output_tokens",
-        "parameters", "thinking_parameters", "enabled",
+        "parameters", "thinking_parameters", "max_mode", "enabled", "source", "overrides", "missing_since",
     )  # fmt: skip
 
     name = models.CharField(max_length=128, unique=True)
@@ -160,7 +168,11 @@ class CatalogueModel(models.Model):
     max_output_tokens = models.PositiveIntegerField(default=64_000)
     parameters = models.JSONField(default=dict, blank=True)
     thinking_parameters = models.JSONField(default=usual_thinking, blank=True)
+    max_mode = models.BooleanField(null=True, blank=True)
     enabled = models.BooleanField(default=True)
+    source = models.CharField(max_length=16, choices=Source.choices, default=Source.ADMIN)
+    overrides = models.JSONField(default=list, blank=True)
+    missing_since = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

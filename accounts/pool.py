@@ -20,6 +20,7 @@ from enum import StrEnum
 from operator import attrgetter
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from accounts.compile import AccountState, AccountView
 from accounts.stats import UNSEEN, Seen
@@ -47,6 +48,7 @@ class Verdict(StrEnum):
     OFF = "off"
     NO_SLOTS = "no_slots"
     OTHER_MODEL = "other_model"
+    NOT_USABLE = "not_usable"  # its upstream does not list the model for it
     LEFT = "left"  # this request has been there
     DRAINING = "draining"
     RESTING = "resting"
@@ -76,12 +78,16 @@ def _unseen(account_id: int, model: str) -> Seen:
     return UNSEEN
 
 
+def _nothing_known(account_id: int, model: str) -> Verdict | None:
+    return None
+
+
 class PoolView(Struct, frozen=True):
     """What is known of the pool at one moment, as far as it was heard.
 
     ``loads``: requests running, by account id; ``cooled``: (account id, model or ``*``); ``egress``: ways out that
     rest; ``circuits``: upstreams that only canaries may ask; ``quotas``: share of its quota that an account has used, 0
-    to 1, where that is known; ``seen``: how an account has served a model.
+    to 1, where that is known; ``seen``: how an account has served a model; ``barred``: what jobs found against it.
     """
 
     loads: Mapping[int, int] = {}
@@ -91,10 +97,11 @@ class PoolView(Struct, frozen=True):
     quotas: Mapping[int, float] = {}
     floor: float = QUOTA_FLOOR
     seen: Callable[[int, str], Seen] = _unseen
+    barred: Callable[[int, str], Verdict | None] = _nothing_known
 
     def doubted(self) -> PoolView:
         """The same without what may be over by now or is a mere wish: for when it left nobody to choose."""
-        return PoolView(loads=self.loads, circuits=self.circuits, quotas=self.quotas, floor=0.0, seen=self.seen)
+        return replace(self, cooled=(), egress=(), floor=0.0)
 
 
 class Terms(Struct, frozen=True):
@@ -186,6 +193,8 @@ def judge(
         return Verdict.NO_SLOTS
     if not account.serves(model):
         return Verdict.OTHER_MODEL
+    if (known := view.barred(account.id, model)) is not None:
+        return known
     if account.draining and not bound:
         return Verdict.DRAINING
     if view.cooled and ((account.id, WHOLE) in view.cooled or (account.id, model) in view.cooled):

@@ -1,19 +1,21 @@
-"""Background jobs of the pool. Thin: the verbs are in ``accounts.effects`` and ``accounts.usable``."""
+"""Background jobs of the pool. Thin: what they do is in the modules that they name."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from django.conf import settings
+from django.utils import timezone
 
-from accounts import effects, health, queries, reverify, usable
+from accounts import catalogue, effects, health, queries, reverify, usable
 from accounts.compile import AccountView, compile_accounts
-from accounts.usable import Usable
 from core import redis, settings_store
 from core.jobs import Counts, job
 from core.redis_pipe import Pipe
-from core.settings import Settings
+
+T = TypeVar("T")
 
 
 @job(limit=60)
@@ -28,46 +30,46 @@ def restore_cooldowns() -> Counts:
 
 @job()
 def refresh_catalogue() -> Counts:
-    found = asyncio.run(_refresh(_accounts(), dict(queries.sealed_credentials())))
-    return {"accounts": len(found), "ungated": usable.end_gates(redis.connection(), found)}
+    accounts, sealed, knobs = _accounts(), _sealed(), settings_store.current()
+    harvest = _with_pipe(lambda pipe: usable.refresh(pipe, accounts, sealed, knobs))
+    complete, enable = not harvest.failed, knobs.catalogue_auto_enable
+    learnt = catalogue.learn(harvest.offered, timezone.now(), complete=complete, enable=enable)
+    ungated = usable.end_gates(redis.connection(), harvest.found)
+    return {"accounts": len(harvest.found), "failed": harvest.failed, **learnt, "ungated": ungated}
 
 
 @job(limit=120)
 def renew_credentials() -> Counts:
-    return asyncio.run(_renew(_accounts(), dict(queries.sealed_credentials()), settings_store.current()))
+    accounts, sealed, knobs = _accounts(), _sealed(), settings_store.current()
+    return _with_pipe(lambda pipe: health.renew(pipe, accounts, sealed, knobs))
 
 
 @job(limit=120)
 def reverify_cooldowns() -> Counts:
-    sealed, budget = dict(queries.sealed_credentials()), settings_store.current().probe_budget
-    return reverify.reverify(
-        redis.connection(), _accounts(), sealed, budget, lambda chosen: asyncio.run(_ask_all(chosen, sealed))
-    )
+    sealed, budget = _sealed(), settings_store.current().probe_budget
+
+    def ask(chosen: Sequence[AccountView]) -> set[int]:
+        return _with_pipe(lambda pipe: reverify.ask_all(pipe, chosen, sealed))
+
+    return reverify.reverify(redis.connection(), _accounts(), sealed, budget, ask)
 
 
 def _accounts() -> tuple[AccountView, ...]:
     return compile_accounts(queries.account_rows())
 
 
-async def _renew(accounts: tuple[AccountView, ...], sealed: dict[int, bytes], knobs: Settings) -> Counts:
-    pipe = await Pipe.connect(settings.REDIS_URL)
-    try:
-        return await health.renew(pipe, accounts, sealed, knobs)
-    finally:
-        await pipe.close()
+def _sealed() -> dict[int, bytes]:
+    return dict(queries.sealed_credentials())
 
 
-async def _refresh(accounts: tuple[AccountView, ...], sealed: dict[int, bytes]) -> dict[int, Usable]:
-    pipe = await Pipe.connect(settings.REDIS_URL)
-    try:
-        return await usable.refresh(pipe, accounts, sealed)
-    finally:
-        await pipe.close()
+def _with_pipe(work: Callable[[Pipe], Awaitable[T]]) -> T:
+    """Jobs run in threads without a loop; what they share with the data plane wants one."""
 
+    async def run() -> T:
+        pipe = await Pipe.connect(settings.REDIS_URL)
+        try:
+            return await work(pipe)
+        finally:
+            await pipe.close()
 
-async def _ask_all(accounts: Sequence[AccountView], sealed: dict[int, bytes]) -> set[int]:
-    pipe = await Pipe.connect(settings.REDIS_URL)
-    try:
-        return await reverify.ask_all(pipe, accounts, sealed)
-    finally:
-        await pipe.close()
+    return asyncio.run(run())

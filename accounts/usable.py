@@ -1,67 +1,110 @@
-"""What each account may use, asked of the upstream now and then: its own answer about plan gates.
+"""What each account may use, asked of the upstream now and then: its own answer about plan gates, and the catalogue.
 
-The answer is kept in Redis until a newer one replaces it: a failed refresh leaves the old one standing. A model that
-turns out to be usable ends its ``model_gated`` rest. Nothing on the hot path waits for any of this.
+The answer is kept in Redis until a newer one replaces it: a failed refresh leaves the old one standing, for half an
+hour (``accounts.knowledge``); after that an account may be asked for anything again. A model that turns out to be
+usable ends its ``model_gated`` rest. Nothing on the hot path waits for any of this.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import redis
 from msgspec import Struct
 
-from accounts import cooldowns, cursor
+from accounts import cooldowns, cursor, offered
 from accounts.compile import AccountKind, AccountState, AccountView, Transport
 from accounts.credentials import Bearers
 from accounts.failures import CONSEQUENCES, Grain
+from accounts.knowledge import USABLE, Usable, announce
 from accounts.models import Cooldown
+from accounts.offered import Offered
 from core.outbound import Outbound
 from core.redis_pipe import Pipe
+from core.settings import Settings
 from ir.errors import Fault, Reason
 
 log = logging.getLogger(__name__)
 
-USABLE = "poolgate:usable"
-"""A hash: field = account id, value = ``Usable`` as JSON."""
-
-
-class Usable(Struct, frozen=True):
-    """``at``: Unix seconds at which the upstream said so."""
-
-    models: tuple[str, ...]
-    at: float
-
+TIMEOUT = 5.0
+AT_ONCE = 3
+"""Accounts that are asked at the same time, and the seconds that one call may take."""
 
 _decoder = msgspec.json.Decoder(Usable)
 
 
-async def refresh(pipe: Pipe, accounts: Iterable[AccountView], sealed: Mapping[int, bytes]) -> dict[int, Usable]:
+class Harvest(Struct, frozen=True):
+    """``found``: fresh answers by account id; ``offered``: every model that any of them named; ``failed``: how many did
+    not answer."""
+
+    found: Mapping[int, Usable] = {}
+    offered: Mapping[str, Offered] = {}
+    failed: int = 0
+
+
+async def refresh(
+    pipe: Pipe, accounts: Iterable[AccountView], sealed: Mapping[int, bytes], knobs: Settings | None = None
+) -> Harvest:
     """Asks for every ready Cursor account and keeps the answers. A refused account suffers what the fault calls for.
 
-    Returns the fresh answers by account id. Raises ``PipeDown``.
+    Raises ``PipeDown``.
     """
+    ready = [each for each in accounts if each.kind is AccountKind.CURSOR and each.state is AccountState.READY]
+    round_ = _Round(pipe, knobs or Settings())
+    lists = await asyncio.gather(*(round_.ask(account, sealed[account.credential_id]) for account in ready))
+    models = offered.merge([*(several for several in lists if several is not None), round_.details])
+    bases = {one.id: one.base for one in offered.fold(models)[1]}
     found: dict[int, Usable] = {}
-    for account in accounts:
-        if account.kind is not AccountKind.CURSOR or account.state is not AccountState.READY:
-            continue
-        async with Outbound(proxy_url=account.proxy_url) as outbound:
-            bearers = Bearers(pipe, outbound)
+    for account, several in zip(ready, lists, strict=True):
+        if several is not None:
+            names = {name for one in several for name in one.names}
+            names |= {bases[name] for name in names if name in bases}
+            found[account.id] = Usable(tuple(sorted(names)), time.time())
+            await pipe.call("HSET", USABLE, account.id, msgspec.json.encode(found[account.id]))
+    await announce(pipe)
+    known = {one.id for several in lists if several is not None for one in several}
+    return Harvest(found, {name: one for name, one in models.items() if name in known}, lists.count(None))
+
+
+class _Round:
+    """One round of questions. What there is to know of models is the same for everybody and is asked of one account."""
+
+    def __init__(self, pipe: Pipe, knobs: Settings) -> None:
+        self._pipe = pipe
+        self._knobs = knobs
+        self._gate = asyncio.Semaphore(AT_ONCE)
+        self._told: set[str] = set()
+        self.details: Sequence[Offered] = ()
+
+    async def ask(self, account: AccountView, sealed: bytes) -> Sequence[Offered] | None:
+        """None when it did not answer."""
+        async with self._gate, Outbound(proxy_url=account.proxy_url, timeout=TIMEOUT) as outbound:
+            bearers = Bearers(self._pipe, outbound, client_id=lambda: self._knobs.oauth_client_id)
             try:
-                models = await ask(bearers, outbound, account, sealed[account.credential_id])
+                found = await ask(bearers, outbound, account, sealed)
+                await self._learn_more(bearers, outbound, account, sealed)
+                return found
             except Fault as fault:
                 log.warning("account %d: catalogue: %s", account.id, fault)
-                await suffer(pipe, account, fault)
-                continue
+                await suffer(self._pipe, account, fault)
+                return None
             finally:
                 await bearers.close()
-        found[account.id] = Usable(models, time.time())
-        await pipe.call("HSET", USABLE, account.id, msgspec.json.encode(found[account.id]))
-    return found
+
+    async def _learn_more(self, bearers: Bearers, outbound: Outbound, account: AccountView, sealed: bytes) -> None:
+        if account.transport is Transport.CLOUD_AGENTS or account.base_url in self._told:
+            return
+        self._told.add(account.base_url)
+        try:
+            bearer = await bearers.get(account, sealed)
+            self.details = [*self.details, *await cursor.available_models(outbound, account.base_url, bearer)]
+        except Fault as fault:
+            log.info("account %d tells no more of its models: %s", account.id, fault)
 
 
 async def suffer(pipe: Pipe, account: AccountView, fault: Fault) -> None:
@@ -88,7 +131,7 @@ def end_gates(client: redis.Redis, found: Mapping[int, Usable]) -> int:
     return ended
 
 
-async def ask(bearers: Bearers, outbound: Outbound, account: AccountView, sealed: bytes) -> tuple[str, ...]:
+async def ask(bearers: Bearers, outbound: Outbound, account: AccountView, sealed: bytes) -> Sequence[Offered]:
     """The models that a Cursor account may use, as its upstream says now. Raises ``Fault``."""
     if account.transport is Transport.CLOUD_AGENTS:
         address = account.address(Transport.CLOUD_AGENTS)

@@ -173,8 +173,14 @@ def create_provider_account(
     audit.record(actor, "account.create", row, after=audit.state(row) | {"channel": audit.state(row.channel)})
     for model in offered:
         if view is not None and not CatalogueModel.objects.filter(name=model).exists():
-            sizes = {"context_tokens": view.context_tokens, "max_output_tokens": view.max_output_tokens}
-            define_model(model, upstream=AccountKind.PROVIDER.value, owner="provider", actor=actor, **sizes)
+            define_model(
+                model,
+                upstream=AccountKind.PROVIDER.value,
+                owner="provider",
+                context_tokens=view.context_tokens,
+                max_output_tokens=view.max_output_tokens,
+                actor=actor,
+            )
     publish.bump()
     return row
 

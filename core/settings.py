@@ -172,6 +172,12 @@ class Settings:
         "Hours before its end at which a browser login is refreshed, but never in the first half of its life.",
         low=0.1, high=8760, unit="h", group="Health",
     )  # fmt: skip
+    catalogue_auto_enable: bool = _knob(
+        False,
+        "Offer models to callers as soon as an upstream lists them. Off: they wait in the catalogue until an admin "
+        "enables them.",
+        group="Health",
+    )
 
 
 KNOBS: Mapping[str, Knob] = {

@@ -196,6 +196,7 @@ class Attempts:
             context_tokens=route.model.context_tokens,
             channel=account.channel,
             policy=self._errand.policy,
+            max_mode=route.model.max_mode,
         )
 
     def _clocks(self, first_token: float) -> Clocks:

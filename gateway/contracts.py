@@ -146,6 +146,7 @@ class Target(Struct, frozen=True):
     context_tokens: int = 200_000
     channel: ChannelView | None = None
     policy: Policy = DEFAULT_POLICY
+    max_mode: bool | None = None
 
     def __repr__(self) -> str:
         return f"Target(account_id={self.account_id}, model={self.model!r})"

@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any
 
 from accounts.compile import AccountView
+from accounts.knowledge import Knowledge
 from accounts.leases import NOBODY, RELEASE, TAKE, Caller, Lease, Refused, Shortage, Slots
 from accounts.lines import JOIN, Place
 from accounts.pool import Choice, PoolView, choose
@@ -52,6 +53,7 @@ class Ledger:
         self.queue = Queue()
         self.recorder = Recorder(pipe, process)
         self.stats = Stats()
+        self.knowledge = Knowledge(pipe)
         self.slot_life = 600.0
         self._open: weakref.WeakSet[Entry] = weakref.WeakSet()
         self._closing: set[asyncio.Future[Any]] = set()
@@ -61,6 +63,7 @@ class Ledger:
         """Shows that the process lives, before it admits anything. Raises ``PipeDown``."""
         await self.pipe.learn(TAKE, RELEASE, CLOSE, JOIN)
         await self.recorder.beat()
+        await self.knowledge.refresh()
         self._beating = asyncio.create_task(self._beat())
 
     async def stop(self, *, wait: float = 10.0) -> None:
@@ -122,6 +125,7 @@ class Ledger:
             await asyncio.sleep(BEAT_EVERY)
             try:
                 await self.recorder.beat()
+                await self.knowledge.refresh()
                 await self.slots.renew([entry.record.request_id for entry in self._open], life=self.slot_life)
             except (PipeDown, PipeError) as error:
                 log.warning("no beat: %s", type(error).__name__)
@@ -211,7 +215,12 @@ class Entry:
         life: float,
     ) -> Lease | Refused:
         slots, holder = self._ledger.slots, self.record.request_id
-        view = PoolView(loads=slots.loads(), cooled=slots.cooled(), seen=self._ledger.stats.seen)
+        view = PoolView(
+            loads=slots.loads(),
+            cooled=slots.cooled(),
+            seen=self._ledger.stats.seen,
+            barred=self._ledger.knowledge.barred,
+        )
         order = partial(choose, candidates, model=model, exclude=exclude, draws=self._ledger.draws)
         take = partial(slots.take, life=life, caller=caller, crowd=slots.crowd(candidates))
         answer = await take(_accounts(order(view)), model, holder)

@@ -43,7 +43,7 @@ class AgentRpc:
     async def open(self, request: Request, target: Target, clocks: Clocks, attempt_id: str) -> AgentRun:
         """Starts a turn; a fault that comes with the stream's headers is raised here."""
         ids = Ids(conversation=str(uuid4()), message=str(uuid4()), run=str(uuid4()))
-        encoded = encode_request(request, target.model, target.parameters, ids)
+        encoded = encode_request(request, target.model, target.parameters, ids, max_mode=target.max_mode)
         turn = Turn(encoded, lambda: Size(estimate_request(request), target.context_tokens))
         origin = self._door.origin(target.base_url, target.proxy_url)
         line = Line(self._door, origin, clocks, str(uuid4()), _common_headers(target, encoded))

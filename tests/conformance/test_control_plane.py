@@ -13,12 +13,14 @@ import msgspec
 import pytest
 import redis
 from django.conf import LazySettings
+from django.core.management import call_command
 
 from accounts import cursor, health, logins, tasks, usable, verbs
+from accounts.catalogue import ensure_catalogue
 from accounts.compile import AccountKind, AccountState, AccountView, Transport
 from accounts.credentials import Bearers
 from accounts.leases import cooldowns_key
-from accounts.models import Account, Cooldown, Credential
+from accounts.models import Account, CatalogueModel, Cooldown, Credential
 from core import settings_store
 from core.audit import SYSTEM
 from core.encryption import open_sealed, seal
@@ -44,7 +46,10 @@ def view(simulator: Simulator, name: str, number: int = 1) -> AccountView:
 async def test_a_key_becomes_a_token_that_lists_the_accounts_models(simulator: Simulator, outbound: Outbound) -> None:
     token = await cursor.exchange(outbound, simulator.url, simulator.keys["alpha"])
     models = await cursor.usable_models(outbound, simulator.url, token.jwt)
-    assert {"default", "claude-sonnet-4.6"} <= set(models)
+    assert {"default", "claude-sonnet-4.6"} <= {model.id for model in models}
+    details = {model.id: model for model in await cursor.available_models(outbound, simulator.url, token.jwt)}
+    assert details["gpt-5.2"].context_tokens == 272_000
+    assert details["gpt-5.2"].variants["gpt-5.2-high"] == {"effort": "high"}
 
 
 async def test_a_key_that_is_none_is_refused_for_good(simulator: Simulator, outbound: Outbound) -> None:
@@ -172,3 +177,20 @@ def test_an_account_is_asked_now_and_only_one_that_answers_is_woken(
     tasks.apply_effects()
     assert Account.objects.get(name="wrong").state == AccountState.READY
     assert redis_connection().exists(cooldowns_key(accounts["wrong"].pk))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_the_upstream_offers_waits_in_the_catalogue_and_effort_slugs_ask_for_the_base(
+    simulator: Simulator, settings: LazySettings, redis_url: str
+) -> None:
+    settings.POOLGATE_UPSTREAM_HOSTS = [urlsplit(simulator.url).netloc]
+    verbs.create_cursor_account("alpha", simulator.keys["alpha"], simulator.url)
+    ensure_catalogue()
+    tasks.refresh_catalogue()
+    new = CatalogueModel.objects.get(name="gpt-5.2-high")
+    assert (new.source, new.enabled, new.upstream_id) == ("upstream", False, "gpt-5.2")
+    assert (new.parameters, new.context_tokens) == ({"effort": "high"}, 272_000)
+    seeded = CatalogueModel.objects.get(name="claude-sonnet-4.6")
+    assert (seeded.source, seeded.enabled, seeded.display_name) == ("seed", True, "Claude 4.6 Sonnet")
+    assert CatalogueModel.objects.filter(missing_since=None, source="seed").count() == 6
+    call_command("catalogue", "list")

@@ -70,8 +70,11 @@ class Blobs(dict[bytes, bytes]):
         return key
 
 
-def encode_request(request: Request, model: str, parameters: Mapping[str, str], ids: Ids) -> RunRequest:
-    """``model`` is the upstream's id, ``parameters`` what that model declares; both are sent as they are."""
+def encode_request(
+    request: Request, model: str, parameters: Mapping[str, str], ids: Ids, *, max_mode: bool | None = None
+) -> RunRequest:
+    """``model`` is the upstream's id, ``parameters`` what that model declares; both are sent as they are. ``max_mode``
+    None is left out, which is not the same as false."""
     offered = offered_tools(request.tools, request.tool_choice)
     tools = [_definition(tool) for tool in offered]
     mode = AGENT if tools else ASK
@@ -91,6 +94,8 @@ def encode_request(request: Request, model: str, parameters: Mapping[str, str], 
     run.mcp_tools.mcp_tools.extend(tools)
     run.conversation_id = ids.conversation
     run.requested_model.model_id = model
+    if max_mode is not None:
+        run.requested_model.max_mode = max_mode
     for name in sorted(parameters):
         run.requested_model.parameters.add(id=name, value=parameters[name])
     run.pre_fetched_blobs.extend(pb.PreFetchedBlob(id=key, value=data) for key, data in blobs.items())

@@ -54,7 +54,8 @@ async def test_a_key_is_exchanged_for_a_token_with_its_expiry() -> None:
 async def test_usable_models_are_asked_unary_without_an_envelope() -> None:
     answer = GetUsableModelsResponse(models=[ModelDetails(model_id=name) for name in ("b", "a", "a", "")])
     outbound = Answering(reply(200, answer.SerializeToString()))
-    assert await cursor.usable_models(outbound, "https://api2.cursor.sh", "token") == ("a", "b")
+    found = await cursor.usable_models(outbound, "https://api2.cursor.sh", "token")
+    assert [model.id for model in found] == ["a", "b"]
     assert outbound.seen is not None
     _, url, headers, body = outbound.seen
     assert url == "https://api2.cursor.sh/agent.v1.AgentService/GetUsableModels"
@@ -125,7 +126,8 @@ async def test_a_host_that_is_not_allowed_is_never_called() -> None:
 
 async def test_the_listed_models_are_asked_with_the_key_itself() -> None:
     outbound = Answering(reply(200, orjson.dumps({"items": [{"id": "b"}, {"id": "a", "aliases": ["c"]}]})))
-    assert await cursor.listed_models(outbound, "https://api.cursor.com", "crsr_key") == ("a", "b")
+    found = await cursor.listed_models(outbound, "https://api.cursor.com", "crsr_key")
+    assert [model.names for model in found] == [("a", "c"), ("b",)]
     assert outbound.seen is not None
     method, url, headers, body = outbound.seen
     assert (method, url, body) == ("GET", "https://api.cursor.com/v1/models", b"")

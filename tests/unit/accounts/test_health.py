@@ -14,6 +14,7 @@ from accounts.credentials import Bearers
 from accounts.cursor import Token
 from accounts.failures import Next
 from accounts.leases import cooldowns_key
+from accounts.offered import Offered
 from core.encryption import seal
 from core.outbound import AllowList, Outbound
 from core.redis_pipe import Pipe
@@ -42,8 +43,8 @@ class Upstream:
         self.exchanged.append(api_key)
         return Token(f"t{len(self.exchanged)}", time.time() + self.life)
 
-    async def usable_models(self, outbound: Outbound, base_url: str, jwt: str) -> tuple[str, ...]:
-        return ("gpt-1", "gpt-2")
+    async def usable_models(self, outbound: Outbound, base_url: str, jwt: str) -> tuple[Offered, ...]:
+        return (Offered("gpt-1"), Offered("gpt-2"))
 
 
 @pytest.fixture

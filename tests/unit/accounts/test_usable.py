@@ -14,9 +14,11 @@ from accounts import cursor, usable, verbs
 from accounts.compile import AccountKind, AccountState, AccountView, Transport
 from accounts.cooldowns import EFFECTS
 from accounts.cursor import Token
+from accounts.knowledge import Usable
 from accounts.leases import cooldowns_key
 from accounts.models import Account, Cooldown
-from accounts.usable import Usable, end_gates, refresh
+from accounts.offered import Offered
+from accounts.usable import end_gates, refresh
 from core.encryption import seal
 from core.outbound import Outbound
 from core.redis_pipe import Pipe
@@ -36,6 +38,7 @@ class Upstream:
     def __init__(self) -> None:
         self.exchanges = 0
         self.asked: list[str] = []
+        self.told: list[str] = []
         self.refuses: dict[str, Fault] = {}
 
     async def exchange(self, outbound: Outbound, base_url: str, api_key: str) -> Token:
@@ -44,11 +47,15 @@ class Upstream:
         self.exchanges += 1
         return Token(f"t-{api_key}-{self.exchanges}", time.time() + 3600)
 
-    async def usable_models(self, outbound: Outbound, base_url: str, jwt: str) -> tuple[str, ...]:
+    async def usable_models(self, outbound: Outbound, base_url: str, jwt: str) -> tuple[Offered, ...]:
         self.asked.append(jwt)
         if jwt in self.refuses:
             raise self.refuses[jwt]
-        return ("gpt-1", jwt)
+        return (Offered("gpt-1", aliases=("one",)), Offered(jwt), Offered("gpt-9-high"))
+
+    async def available_models(self, outbound: Outbound, base_url: str, jwt: str) -> tuple[Offered, ...]:
+        self.told.append(jwt)
+        return (Offered("gpt-9", variants={"gpt-9-high": {"effort": "high"}}), Offered("gpt-1", context_tokens=9000))
 
 
 @pytest.fixture
@@ -57,6 +64,7 @@ def upstream(monkeypatch: pytest.MonkeyPatch, settings: LazySettings) -> Upstrea
     upstream = Upstream()
     monkeypatch.setattr(cursor, "exchange", upstream.exchange)
     monkeypatch.setattr(cursor, "usable_models", upstream.usable_models)
+    monkeypatch.setattr(cursor, "available_models", upstream.available_models)
     return upstream
 
 
@@ -70,36 +78,48 @@ async def test_every_ready_account_is_asked_and_the_answer_is_kept(
     pipe: Pipe, upstream: Upstream, client: redis.Redis
 ) -> None:
     accounts = [account(1), account(2), account(3, state=AccountState.BLOCKED), account(4, kind=AccountKind.PROVIDER)]
-    found = await refresh(pipe, accounts, {number: seal(f"k{number}") for number in (1, 2, 3, 4)})
-    assert sorted(found) == [1, 2]
-    assert usable.read(client, 1) == found[1]
-    assert found[1].models == ("gpt-1", "t-k1-1")
+    harvest = await refresh(pipe, accounts, {number: seal(f"k{number}") for number in (1, 2, 3, 4)})
+    assert (sorted(harvest.found), harvest.failed) == ([1, 2], 0)
+    assert usable.read(client, 1) == harvest.found[1]
+    assert "gpt-1" in harvest.found[1].models
     assert usable.read(client, 3) is None
+
+
+async def test_a_list_holds_every_name_of_a_model_and_the_base_of_each_variant(pipe: Pipe, upstream: Upstream) -> None:
+    harvest = await refresh(pipe, [account(1)], {1: seal("k1")})
+    assert set(harvest.found[1].models) == {"gpt-1", "one", "t-k1-1", "gpt-9-high", "gpt-9"}
+
+
+async def test_more_about_models_is_asked_of_one_account_alone(pipe: Pipe, upstream: Upstream) -> None:
+    harvest = await refresh(pipe, [account(1), account(2)], {1: seal("k1"), 2: seal("k2")})
+    assert len(upstream.told) == 1
+    assert harvest.offered["gpt-1"].context_tokens == 9000
 
 
 async def test_a_failed_refresh_leaves_the_old_answer_and_the_other_accounts_alone(
     pipe: Pipe, upstream: Upstream, client: redis.Redis
 ) -> None:
     sealed = {1: seal("k1"), 2: seal("k2")}
-    before = await refresh(pipe, [account(1)], sealed)
+    before = (await refresh(pipe, [account(1)], sealed)).found
     await pipe.call("DEL", "poolgate:bearer:1")
     upstream.refuses["k1"] = Fault(Reason.TRANSIENT, Stage.CONNECT)
-    assert sorted(await refresh(pipe, [account(1), account(2)], sealed)) == [2]
+    harvest = await refresh(pipe, [account(1), account(2)], sealed)
+    assert (sorted(harvest.found), harvest.failed) == ([2], 1)
     assert usable.read(client, 1) == before[1]
     assert client.exists(EFFECTS) == 0
 
 
 async def test_a_refused_key_puts_the_account_to_rest(pipe: Pipe, upstream: Upstream, client: redis.Redis) -> None:
     upstream.refuses["k1"] = Fault(Reason.AUTH_REVOKED, Stage.AUTH)
-    assert await refresh(pipe, [account(1)], {1: seal("k1")}) == {}
+    assert (await refresh(pipe, [account(1)], {1: seal("k1")})).found == {}
     assert client.hexists(cooldowns_key(1), "*")
     assert client.xlen(EFFECTS) == 1
 
 
 async def test_an_expired_token_is_renewed_once(pipe: Pipe, upstream: Upstream) -> None:
     upstream.refuses["t-k1-1"] = Fault(Reason.AUTH_EXPIRED, Stage.AUTH)
-    found = await refresh(pipe, [account(1)], {1: seal("k1")})
-    assert found[1].models == ("gpt-1", "t-k1-2")
+    harvest = await refresh(pipe, [account(1)], {1: seal("k1")})
+    assert "t-k1-2" in harvest.found[1].models
     assert upstream.asked == ["t-k1-1", "t-k1-2"]
 
 
