@@ -156,6 +156,16 @@ class OutputFormat(Struct, frozen=True):
     strict: bool | None = None
 
 
+class Breakpoint(Struct, frozen=True):
+    """Where a caller wants its prompt cached up to: ``index`` counts tools or messages, in a system prompt characters;
+    ``part`` is the one of the message. ``control`` is the caller's, for an upstream of its protocol alone."""
+
+    place: Literal["tools", "system", "messages"]
+    control: Mapping[str, Any]
+    index: int
+    part: int = 0
+
+
 class Request(Struct, frozen=True):
     """One turn. ``ignored`` names accepted fields without effect; ``legacy_functions`` is Chat's old form of calls;
     ``dropped_tools`` holds the paths of tools that only the vendor could run (they are among the ignored, too).
@@ -187,6 +197,7 @@ class Request(Struct, frozen=True):
     echo: Mapping[str, Any] = {}
     dropped_tools: tuple[str, ...] = ()
     extras: Extras = NO_EXTRAS
+    breakpoints: tuple[Breakpoint, ...] = ()
     ignored: tuple[str, ...] = ()
 
     def images(self) -> tuple[Image, ...]:

@@ -14,6 +14,7 @@ from accounts.channels import ChannelView
 from accounts.kinds import Transport
 from gateway.contracts import ClientRole, JsonObject, Target
 from gateway.protocols.chat import client as chat
+from gateway.protocols.messages import caching
 from gateway.protocols.messages import client as messages
 from gateway.protocols.responses import client as responses
 from gateway.upstreams import dialects
@@ -68,6 +69,8 @@ def compose(wire: Wire, request: Request, target: Target, channel: ChannelView) 
         body[dialect.limit] = body.pop("max_completion_tokens")
     extras = carried_fields(request) if request.extras.protocol == wire.protocol else {}
     merged = {**extras, **body, **channel.extra_params}
+    if wire.transport is Transport.ANTHROPIC_MESSAGES and not request.breakpoints and caching.FIELD not in merged:
+        caching.mark(merged)
     if forbids_thinking(wire.transport, request):
         _stop_thinking(merged)
     return dump(merged), fitting

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway.protocols.messages.caching import locate_system
 from gateway.protocols.messages.fields import (
     refuse,
     take_count,
@@ -91,6 +92,7 @@ def decode_request(body: object) -> Request:
         session=_decode_session(body.get("metadata")),
         dropped_tools=offer.ignored,
         extras=extras("messages", {name: body[name] for name in (*unknown, *_PASSED_ON) if body.get(name) is not None}),
+        breakpoints=(*offer.breakpoints, *locate_system(system), *history.breakpoints),
         ignored=list_ignored([*ignored, *offer.ignored, *history.ignored]),
     )
 

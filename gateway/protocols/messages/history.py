@@ -7,25 +7,27 @@ come again with every later turn, and a refusal would lock the conversation for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
 
+from gateway.protocols.messages.caching import control_of, locate
 from gateway.protocols.messages.fields import refuse, take_flag, take_list, take_name, take_object, take_text
 from gateway.protocols.messages.order import Turn, check_order
 from gateway.wire.json import dump
 from ir.history import merge
 from ir.images import MEDIA_TYPES, inline
-from ir.request import Content, Image, Message, Reasoning, Text, ToolCall, ToolResult
+from ir.request import Breakpoint, Content, Image, Message, Reasoning, Text, ToolCall, ToolResult
 
 
 class History(Struct, frozen=True):
-    """Messages in normal form, the texts of system messages in order, names of what was dropped."""
+    """Messages in normal form, the texts of system messages in order, names of what was dropped, cache breakpoints."""
 
     messages: tuple[Message, ...]
     system: tuple[str, ...]
     ignored: tuple[str, ...]
+    breakpoints: tuple[Breakpoint, ...] = ()
 
 
 def decode_messages(value: object) -> History:
@@ -34,12 +36,15 @@ def decode_messages(value: object) -> History:
     turns: list[Turn] = []
     system: list[str] = []
     ignored: list[str] = []
+    marked: list[tuple[Content, Mapping[str, Any]]] = []
     for index, entry in enumerate(entries):
         path = f"messages.{index}"
         fields = take_object(entry, path)
         match fields.get("role"):
             case "user" | "assistant" as role:
-                turns.append(Turn(index, role, tuple(_decode_content(fields.get("content"), role, path, ignored))))
+                turns.append(
+                    Turn(index, role, tuple(_decode_content(fields.get("content"), role, path, ignored, marked)))
+                )
             case "system":
                 system.extend(decode_texts(fields.get("content"), f"{path}.content"))
                 if fields.get("output_config") is not None:
@@ -53,7 +58,7 @@ def decode_messages(value: object) -> History:
     messages, _ = merge([Message(turn.role, turn.parts) for turn in spoken], [""] * len(spoken))
     if messages[-1].role == "assistant":
         ignored.append("prefill")
-    return History(messages, tuple(system), tuple(ignored))
+    return History(messages, tuple(system), tuple(ignored), tuple(locate(messages, marked)))
 
 
 def decode_texts(value: object, path: str) -> list[str]:
@@ -71,7 +76,11 @@ def decode_texts(value: object, path: str) -> list[str]:
 
 
 def _decode_content(
-    value: object, role: Literal["user", "assistant"], path: str, ignored: list[str]
+    value: object,
+    role: Literal["user", "assistant"],
+    path: str,
+    ignored: list[str],
+    marked: list[tuple[Content, Mapping[str, Any]]],
 ) -> Sequence[Content]:
     if isinstance(value, str):
         return (Text(value),) if value else ()
@@ -81,12 +90,16 @@ def _decode_content(
         fields = take_object(block, where)
         if fields.get("type") == "text":
             text = take_text(fields.get("text"), f"{where}.text")
-            if text:
-                parts.append(Text(text))
+            if not text:
+                continue
+            parts.append(Text(text))
         elif role == "user":
             parts.append(_decode_user_block(fields, where, ignored))
         else:
             parts.append(_decode_assistant_block(fields, where))
+        control = control_of(fields)
+        if control is not None:
+            marked.append((parts[-1], control))
     return parts
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
+from gateway.protocols.messages.caching import FIELD, split_system
 from gateway.wire.json import dump
 from ir.history import merge
 from ir.request import (
@@ -46,14 +47,17 @@ def request_body(request: Request, model: str) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_output_tokens or DEFAULT_MAX_TOKENS,
-        "messages": _encode_messages(request.messages),
+        "messages": _encode_messages(request),
         "stream": True,
     }
     if request.system:
-        body["system"] = request.system
+        body["system"] = split_system(request.system, request.breakpoints)
     tools = _select_tools(request)
     if tools:
-        body["tools"] = [_encode_tool(tool) for tool in tools]
+        controls = {
+            id(request.tools[mark.index]): mark.control for mark in request.breakpoints if mark.place == "tools"
+        }
+        body["tools"] = [_encode_tool(tool) | _control(tool, controls) for tool in tools]
         choice = _encode_choice(request.tool_choice, request.parallel_tool_calls)
         if choice is not None:
             body["tool_choice"] = choice
@@ -94,14 +98,28 @@ def _encode_thinking(thinking: Thinking) -> dict[str, Any]:
     return fields
 
 
-def _encode_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def _encode_messages(request: Request) -> list[dict[str, Any]]:
     kept = []
-    for message in messages:
+    controls = {
+        id(request.messages[mark.index].content[mark.part]): mark.control
+        for mark in request.breakpoints
+        if mark.place == "messages"
+    }
+    for message in request.messages:
         parts = tuple(part for part in message.content if not isinstance(part, Reasoning))
         if parts:
             kept.append(Message(message.role, parts))
     merged, _ = merge(kept, [""] * len(kept))
-    return [{"role": message.role, "content": [_encode_part(part) for part in message.content]} for message in merged]
+    return [
+        {"role": message.role, "content": [_encode_part(part) | _control(part, controls) for part in message.content]}
+        for message in merged
+    ]
+
+
+def _control(item: Tool | Content, controls: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """The caller's cache breakpoint after this very item."""
+    control = controls.get(id(item)) if controls else None
+    return {} if control is None else {FIELD: control}
 
 
 def _encode_part(part: Content) -> dict[str, Any]:

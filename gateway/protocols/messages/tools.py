@@ -12,20 +12,23 @@ from typing import Any
 
 from msgspec import Struct
 
+from gateway.protocols.messages.caching import control_of
 from gateway.protocols.messages.fields import refuse, take_flag, take_list, take_name, take_object, take_text
 from gateway.wire.json import is_writable
-from ir.request import Tool, ToolChoice, ToolMode
+from ir.request import Breakpoint, Tool, ToolChoice, ToolMode
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _MODES = {"auto": ToolMode.AUTO, "none": ToolMode.NONE, "any": ToolMode.REQUIRED, "tool": ToolMode.NAMED}
 
 
 class Offer(Struct, frozen=True):
-    """The tools that can be carried, the names of those that cannot, and where the dropped ones stood."""
+    """The tools that can be carried, the names of those that cannot, and where the dropped ones stood; cache
+    breakpoints."""
 
     tools: tuple[Tool, ...] = ()
     hosted: frozenset[str] = frozenset()
     ignored: tuple[str, ...] = ()
+    breakpoints: tuple[Breakpoint, ...] = ()
 
 
 def decode_tools(value: object) -> Offer:
@@ -34,6 +37,7 @@ def decode_tools(value: object) -> Offer:
         return Offer()
     tools: dict[str, Tool] = {}
     hosted: dict[str, str] = {}
+    breakpoints = []
     for index, entry in enumerate(take_list(value, "tools")):
         path = f"tools.{index}"
         fields = take_object(entry, path)
@@ -41,6 +45,9 @@ def decode_tools(value: object) -> Offer:
             tool = _decode_tool(fields, path)
             if tool.name in tools:
                 raise refuse(path, f"the tool name '{tool.name}' is used twice", "invalid_tools")
+            control = control_of(fields)
+            if control is not None:
+                breakpoints.append(Breakpoint("tools", control, len(tools)))
             tools[tool.name] = tool
         else:
             take_name(fields["type"], f"{path}.type")
@@ -48,7 +55,7 @@ def decode_tools(value: object) -> Offer:
             hosted[path] = name if isinstance(name, str) else ""
     if hosted and not tools:
         raise refuse(next(iter(hosted)), "tools that run at Anthropic are not supported", "unsupported_tool_type")
-    return Offer(tuple(tools.values()), frozenset(hosted.values()), tuple(hosted))
+    return Offer(tuple(tools.values()), frozenset(hosted.values()), tuple(hosted), tuple(breakpoints))
 
 
 def _decode_tool(fields: dict[str, Any], path: str) -> Tool:

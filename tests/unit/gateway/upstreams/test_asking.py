@@ -141,6 +141,68 @@ def test_anthropic_is_not_asked_to_think_where_a_call_is_demanded(choice: ToolCh
     assert body(MESSAGES, off, dialect=dialect)["thinking"] == {"type": "disabled"}
 
 
+def test_breakpoints_are_set_where_the_caller_has_none() -> None:
+    tools = (Tool("f", "", {"type": "object"}), Tool("g", "", {"type": "object"}))
+    history = (*HI, Message("assistant", (Text("a"), Text("b"))), Message("user", (Text("c"), Text("d"))))
+    sent = body(MESSAGES, Request("m", history, system="Be brief.", tools=tools))
+    ephemeral = {"type": "ephemeral"}
+    assert [tool.get("cache_control") for tool in sent["tools"]] == [None, ephemeral]
+    assert sent["system"] == [{"type": "text", "text": "Be brief.", "cache_control": ephemeral}]
+    marks = [[block.get("cache_control") for block in message["content"]] for message in sent["messages"]]
+    assert marks == [[None], [None, ephemeral], [None, ephemeral]]
+    assert "cache_control" not in str(body(CHAT, Request("m", history, system="Be brief.", tools=tools)))
+
+
+def test_a_callers_own_breakpoints_are_kept_and_none_added() -> None:
+    long, short = {"type": "ephemeral", "ttl": "1h"}, {"type": "ephemeral"}
+    asked = {
+        "model": "m",
+        "max_tokens": 9000,
+        "system": [
+            {"type": "text", "text": "One.", "cache_control": long},
+            {"type": "text", "text": ""},
+            {"type": "text", "text": "Two."},
+        ],
+        "tools": [
+            {"name": "f", "input_schema": {"type": "object"}, "cache_control": long},
+            {"name": "g" * 120, "input_schema": {"type": "object"}},
+        ],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}, {"type": "text", "text": "there"}]},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "tool_use", "id": "c1", "name": "f", "input": {}},
+                {"type": "tool_use", "id": "c2", "name": "f", "input": {}, "cache_control": short},
+            ]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c2", "content": "2"}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": "1", "cache_control": short},
+                {"type": "text", "text": "go on", "cache_control": "nonsense"},
+            ]},
+        ],
+    }  # fmt: skip
+    request = decode_messages(asked)
+    sent = body(MESSAGES, request)
+    assert sent["system"] == [
+        {"type": "text", "text": "One.", "cache_control": long}, {"type": "text", "text": "Two."},
+    ]  # fmt: skip
+    assert [tool.get("cache_control") for tool in sent["tools"]] == [long, None]
+    assert [[block.get("cache_control") for block in message["content"]] for message in sent["messages"]] == [
+        [None, None], [None, short], [short, None, None],
+    ]  # fmt: skip
+    assert [block["type"] for block in sent["messages"][1]["content"]] == ["tool_use", "tool_use"]
+    assert decode_messages(sent).system == request.system
+    assert "cache_control" not in str(body(CHAT, request))
+
+
+def test_a_caller_that_leaves_the_caching_to_the_vendor_is_not_interfered_with() -> None:
+    asked = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    automatic = decode_messages({**asked, "cache_control": {"type": "ephemeral"}})
+    sent = body(MESSAGES, automatic)
+    assert sent["cache_control"] == {"type": "ephemeral"}
+    assert "cache_control" not in str(sent["messages"])
+
+
 def test_the_channels_effort_is_for_turns_that_say_nothing() -> None:
     assert body(CHAT, Request("m", HI), effort="low")["reasoning_effort"] == "low"
     asked = Request("m", HI, thinking=Thinking(enabled=True, effort="high"))
