@@ -1,7 +1,7 @@
 """Prompt cache breakpoints of a Messages body: ``cache_control`` on tools, on the system prompt and in the messages.
 
-A caller's own are kept for an upstream of its protocol, where they stood. ``mark`` sets those of a caller that has none, or
-could not say so in its protocol: at most four, which is as many as Anthropic takes.
+A caller's own are kept for an upstream of its protocol, where they stood. ``mark`` sets those of a caller that has
+none, or could not say so in its protocol: at most four, which is as many as Anthropic takes.
 """
 
 from __future__ import annotations
