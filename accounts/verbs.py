@@ -15,13 +15,22 @@ from django.utils.text import slugify
 from accounts import channels, cooldowns, logins
 from accounts.catalogue import define_model
 from accounts.compile import AccountKind, AccountState, Transport, compile_account
+from accounts.credentials import open_key
 from accounts.models import Account, CatalogueModel, Channel, Cooldown, Credential, Group
 from core import audit, outbound, publish, redis
 from core.audit import SYSTEM, Actor
 from core.columns import check_columns
 from core.encryption import seal
 from core.invalid import InvalidValue
+from ir.errors import Fault
 from tenants.models import Team
+
+EDITABLE = ("name", "base_url", "priority", "slots", "proxy_url", "notes")
+CHANNEL_COLUMNS = (
+    "endpoint", "effort", "dialect", "extra_params", "headers", "context_tokens", "max_output_tokens",
+    "thinking_budget", "idle_timeout",
+)  # fmt: skip
+"""What ``update_provider_account`` may change of an account and of its channel."""
 
 CURSOR_URL = "https://api2.cursor.sh"
 
@@ -171,18 +180,52 @@ def create_provider_account(
     _save_channel(Channel(account=row, names=offered, **channel), api_key)
     view = compile_account(row).channel
     audit.record(actor, "account.create", row, after=audit.state(row) | {"channel": audit.state(row.channel)})
-    for model in offered:
-        if view is not None and not CatalogueModel.objects.filter(name=model).exists():
-            define_model(
-                model,
-                upstream=AccountKind.PROVIDER.value,
-                owner="provider",
-                context_tokens=view.context_tokens,
-                max_output_tokens=view.max_output_tokens,
-                actor=actor,
-            )
+    _add_to_catalogue(view, actor)
     publish.bump()
     return row
+
+
+@transaction.atomic
+def update_provider_account(
+    account: Account,
+    *,
+    api_key: str = "",
+    transport: Transport | None = None,
+    models: Mapping[str, str] | None = None,
+    groups: Iterable[Group] | None = None,
+    actor: Actor = SYSTEM,
+    **columns: Any,
+) -> None:
+    """Changes what is given of a provider account, its channel and its key. Running requests go on as they began.
+    ``columns``: ``EDITABLE`` ones of ``Account``, or of ``Channel``. Raises ``TypeError`` for others."""
+    row = _lock(account)
+    channel = Channel.objects.filter(account=row).first()
+    if channel is None:
+        raise InvalidValue("kind", "this is no provider account.")
+    channel.account = row
+    before = _provider_state(row, channel)
+    if models is not None:
+        channel.names = dict(models)
+    for column, value in columns.items():
+        if column not in (*EDITABLE, *CHANNEL_COLUMNS):
+            raise TypeError(f"{column} cannot be edited")
+        setattr(row if column in EDITABLE else channel, column, value)
+    row.name, custom = row.name.strip(), channel.endpoint == channels.CUSTOM
+    row.transport = channels.endpoint(transport or row.transport, row.base_url, custom=custom)[0].value
+    row.base_url = channels.normalise(row.base_url)
+    _check_and_save(row)
+    if groups is not None:
+        row.groups.set(groups)
+    _save_channel(channel, api_key or _kept_key(row))
+    view = compile_account(Account.objects.get(pk=row.pk)).channel
+    after = _provider_state(row, channel)
+    if before != after:
+        audit.record(actor, "account.update", row, before=before, after=after)
+        _add_to_catalogue(view, actor)
+        publish.bump()
+    if api_key:
+        replace_credential(row, api_key, actor=actor)
+    account.refresh_from_db()
 
 
 @transaction.atomic
@@ -302,6 +345,36 @@ def _save_channel(row: Channel, api_key: str) -> None:
     channels.compile_channel(row, account.transport, account.base_url)
     check_columns(row)
     row.save()
+
+
+def _add_to_catalogue(view: channels.ChannelView | None, actor: Actor) -> None:
+    """Names of the channel that callers could not use yet."""
+    if view is None:
+        return
+    for model in view.models:
+        if not CatalogueModel.objects.filter(name=model).exists():
+            define_model(
+                model,
+                upstream=AccountKind.PROVIDER.value,
+                owner="provider",
+                context_tokens=view.context_tokens,
+                max_output_tokens=view.max_output_tokens,
+                actor=actor,
+            )
+
+
+def _kept_key(row: Account) -> str:
+    """The key that the account has, which its channel's id is made of."""
+    credential = Credential.objects.filter(account=row).first()
+    try:
+        return open_key(bytes(credential.sealed)) if credential is not None else ""
+    except Fault:
+        raise InvalidValue("api_key", "the kept key cannot be opened; give it again.") from None
+
+
+def _provider_state(row: Account, channel: Channel) -> dict[str, Any]:
+    groups = sorted(row.groups.values_list("slug", flat=True))
+    return audit.state(row) | {"channel": audit.state(channel), "groups": groups}
 
 
 def _change(row: Account, verb: str, actor: Actor, **columns: Any) -> None:

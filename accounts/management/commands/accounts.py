@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, BooleanOptionalAction
 from collections.abc import Iterable, Iterator
 from getpass import getpass
 from typing import Any
@@ -66,6 +66,14 @@ class Command(command.Command):
         )
         _add_common(provider)
         _add_channel(provider)
+        edit = actions.add_parser("edit-provider", help="change a provider account; what is not named stays as it is")
+        edit.add_argument("name", help="the account")
+        edit.add_argument("--rename", dest="new_name", metavar="NAME", help="what you call it from now on")
+        edit.add_argument("--key", action="store_true", help="a new API key, asked for or read from stdin")
+        edit.add_argument("--slots", type=int, help="requests at once")
+        edit.add_argument("--priority", type=int, help="the lowest is asked first")
+        edit.add_argument("--proxy-url", help="http, https or socks5 proxy of its own; empty: none")
+        _add_channel(edit, new=False)
         key = actions.add_parser("key", help="give an account a new API key, asked for or read from stdin")
         key.add_argument("name", help="the account")
         key.add_argument("--login", action="store_true", help="a browser login as JSON in place of an API key")
@@ -102,10 +110,9 @@ class Command(command.Command):
             case "add" | "add-provider" | "add-text":
                 self._add(options)
                 yield from show_named([options["name"]])
-            case "key":
+            case "key" | "edit-provider":
                 account = find_account(options["name"])
-                secret = read_key(account.name, options["login"])
-                verbs.replace_credential(account, secret, credential_kind(options["login"]), actor=COMMAND_LINE)
+                self._edit(account, options)
                 yield from show_named([account.name])
             case "remove":
                 for account in [find_account(name) for name in options["names"]]:
@@ -151,18 +158,33 @@ class Command(command.Command):
             key, base_url = read_key(options["name"]), options["base_url"]
             verbs.create_text_account(options["name"], key, base_url, allowed_models=models, **common)
         else:
-            pairs = (model.partition("=") for model in models)
             verbs.create_provider_account(
                 options["name"],
                 read_key(options["name"]),
                 options["base_url"],
                 KINDS[options["kind"]],
-                {name: upstream or name for name, _, upstream in pairs},
+                read_pairs(models),
                 **common,
                 **_channel(options),
             )
         if teams:
             verbs.allow_teams(group, {*group.teams.all(), *teams}, actor=COMMAND_LINE)
+
+    def _edit(self, account: Account, options: dict[str, Any]) -> None:
+        if options["action"] == "key":
+            secret = read_key(account.name, options["login"])
+            verbs.replace_credential(account, secret, credential_kind(options["login"]), actor=COMMAND_LINE)
+            return
+        given = {name: options[name] for name in ("base_url", "slots", "priority", "proxy_url")}
+        given |= {"name": options["new_name"], **_channel(options)}
+        verbs.update_provider_account(
+            account,
+            api_key=read_key(account.name) if options["key"] else "",
+            transport=KINDS[options["kind"]] if options["kind"] else None,
+            models=read_pairs(options["models"].split(",")) if options["models"] else None,
+            actor=COMMAND_LINE,
+            **{name: value for name, value in given.items() if value is not None},
+        )
 
     def _change_teams(self, options: dict[str, Any]) -> Group:
         group, teams = find_group(options["group"]), set(find_teams(options["teams"]))
@@ -199,30 +221,38 @@ def _add_common(parser: ArgumentParser) -> None:
     parser.add_argument("--proxy-url", default="", help="http, https or socks5 proxy of its own")
 
 
-def _add_channel(parser: ArgumentParser) -> None:
-    parser.add_argument("--kind", choices=list(KINDS), required=True, help="what the provider speaks")
-    parser.add_argument("--base-url", required=True, help="as the provider names it, with or without version")
-    parser.add_argument("--models", required=True, help="public names, comma separated; NAME=ID where the ids differ")
-    parser.add_argument("--custom-endpoint", action="store_true", help="no version in the path")
-    parser.add_argument("--effort", choices=channels.EFFORTS, help="for requests that name none")
+def _add_channel(parser: ArgumentParser, *, new: bool = True) -> None:
+    """``new``: an account needs some of it; to change one, nothing is needed."""
+    parser.add_argument("--kind", choices=list(KINDS), required=new, help="what the provider speaks")
+    parser.add_argument("--base-url", required=new, help="as the provider names it, with or without version")
+    parser.add_argument("--models", required=new, help="public names, comma separated; NAME=ID where the ids differ")
+    parser.add_argument("--custom-endpoint", action=BooleanOptionalAction, help="no version in the path")
+    parser.add_argument("--effort", choices=("", *channels.EFFORTS), help="for requests that name none")
     parser.add_argument(
-        "--dialect", choices=channels.DIALECTS, help="how thinking is asked for; else by host and model"
+        "--dialect", choices=("", *channels.DIALECTS), help="how thinking is asked for; else by host and model"
     )
     for name, text in zip(SIZES, ("window", "longest answer", "tokens to think", "seconds of silence"), strict=True):
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=text)
-    parser.add_argument("--extra-params", default="{}", metavar="JSON", help="fields that every request gets")
-    parser.add_argument("--header", action="append", default=[], metavar="NAME=TEXT", help="may be repeated")
+    parser.add_argument("--extra-params", metavar="JSON", help="fields that every request gets")
+    parser.add_argument("--header", action="append", metavar="NAME=TEXT", help="may be repeated; replaces all")
 
 
 def _channel(options: dict[str, Any]) -> dict[str, Any]:
-    """The columns of the channel. Raises ``ValueError`` for extra parameters that are no JSON."""
-    headers = (header.partition("=") for header in options["header"])
-    return {
-        **{name: options[name] for name in CHANNEL if options[name] is not None},
-        "endpoint": channels.CUSTOM if options["custom_endpoint"] else "",
-        "extra_params": json.loads(options["extra_params"]),
-        "headers": {name: text for name, _, text in headers},
-    }
+    """The columns of the channel that are named. Raises ``ValueError`` for extra parameters that are no JSON."""
+    columns = {name: options[name] for name in CHANNEL if options[name] is not None}
+    if options["custom_endpoint"] is not None:
+        columns["endpoint"] = channels.CUSTOM if options["custom_endpoint"] else ""
+    if options["extra_params"] is not None:
+        columns["extra_params"] = json.loads(options["extra_params"])
+    if options["header"] is not None:
+        columns["headers"] = {name: text for name, _, text in (one.partition("=") for one in options["header"])}
+    return columns
+
+
+def read_pairs(words: Iterable[str]) -> dict[str, str]:
+    """``NAME`` or ``NAME=ID`` → public name and the provider's id."""
+    pairs = (word.strip().partition("=") for word in words)
+    return {name: upstream or name for name, _, upstream in pairs if name}
 
 
 def change(account: Account, action: str) -> None:

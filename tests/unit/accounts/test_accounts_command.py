@@ -125,6 +125,19 @@ def test_a_provider_is_added_with_its_channel(run: Run, team: Team) -> None:
     assert KEY not in said
 
 
+def test_a_provider_is_edited_and_keeps_what_is_not_named(run: Run) -> None:
+    run(
+        "add-provider", "vendor", "--kind", "openai-chat", "--base-url", "https://api.example.com", "--models", "a=b",
+        "--effort", "high", "--header", "x-title=a",
+    )  # fmt: skip
+    said = run("edit-provider", "vendor", "--rename", "dealer", "--models", "a=c,d", "--effort", "", "--priority", "5")
+    row = Account.objects.get()
+    assert said.startswith("dealer  provider  ready")
+    assert (row.channel.names, row.channel.effort, row.priority) == ({"a": "c", "d": "d"}, "", 5)
+    assert (row.channel.headers, row.credential.last_four) == ({"x-title": "a"}, KEY[-4:])
+    assert "key …6789" in run("edit-provider", "dealer", "--key", typed="sk-0123456789-0123456789")
+
+
 PROVIDER = ["add-provider", "bob", "--models", "m", "--kind", "openai-chat", "--base-url"]
 
 
