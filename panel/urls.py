@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
+from panel.account_pages import account, account_act, account_delete, account_key, account_new
 from panel.accounts import account_test, accounts
 from panel.api import api
 from panel.jobs import jobs, jobs_live
@@ -21,6 +22,11 @@ urlpatterns = [
     path("requests/<str:request_id>", request, name="request"),
     path("accounts", accounts, name="accounts"),
     path("accounts/test", account_test, name="account_test"),
+    path("accounts/new/<str:kind>", account_new, name="account_new"),
+    path("accounts/<int:number>", account, name="account"),
+    path("accounts/<int:number>/act", account_act, name="account_act"),
+    path("accounts/<int:number>/key", account_key, name="account_key"),
+    path("accounts/<int:number>/delete", account_delete, name="account_delete"),
     path("jobs", jobs, name="jobs"),
     path("jobs/live", jobs_live, name="jobs_live"),
     path("keys", keys, name="keys"),

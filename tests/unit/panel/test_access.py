@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 from django.urls import URLResolver, get_resolver, path, reverse
 
+from accounts.models import Account
 from panel.access import API, RULES, Role
 from panel.accounts import accounts
 from panel.urls import urlpatterns
@@ -16,7 +17,14 @@ from tenants.models import Role as TeamRole
 from tests.unit.panel.conftest import make_record, make_user, signed_in
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-ARGUMENTS = {"request": ["req-red"], "key": ["keyofred"], "key_revoke": ["keyofred"]}
+NUMBER = 70_001
+ARGUMENTS: dict[str, list[object]] = {
+    "request": ["req-red"],
+    "key": ["keyofred"],
+    "key_revoke": ["keyofred"],
+    "account_new": ["provider"],
+    **{name: [NUMBER] for name in ("account", "account_act", "account_key", "account_delete")},
+}
 
 
 def named_routes(resolver: URLResolver, space: str = "") -> Iterator[str]:
@@ -34,6 +42,7 @@ def address(name: str) -> str:
 def people(red: Team, blue: Team, owner: User) -> dict[Role, Client]:
     make_record("req-red", red.pk)
     ApiKey.objects.create(team=red, name="laptop", public_id="keyofred", digest=b"", last_four="abcd")
+    Account.objects.create(pk=NUMBER, name="a", kind="cursor", transport="agent_rpc", base_url="https://a.example")
     return {
         Role.ANYONE: Client(),
         Role.SIGNED_IN: signed_in(make_user("loner")),
