@@ -17,6 +17,7 @@ from contextlib import aclosing
 
 from accounts.compile import AccountView
 from accounts.failures import CONSEQUENCES, Next
+from accounts.kinds import Transport
 from accounts.leases import Caller, Lease, Refused, Shortage
 from accounts.troubles import egress_of, upstream_of
 from core import metrics
@@ -62,6 +63,8 @@ class Turn:
         self._seen: Counter[tuple[int, Reason]] = Counter()
         self._left: set[int] = set()
         self._closed_ways: set[str] = set()
+        ways = {way for account in errand.route.candidates for way in account.ways}
+        self._only_agents = ways == {Transport.CLOUD_AGENTS}
         self._trace.candidates = len(errand.route.candidates)
 
     def last_sign(self) -> float:
@@ -70,8 +73,10 @@ class Turn:
         return run.last_sign if run is not None else 0.0
 
     def buffered(self) -> bool:
-        """Whether the run in flight gives its answer in one piece, because its transport has no stream of tokens."""
-        return bool(getattr(self._attempts.run, "buffered", False))
+        """Whether the answer comes in one piece: the run in flight says so, or nothing has come yet and nobody but
+        Cloud Agents may serve, whose answers mostly do."""
+        waiting = not self._committed and self._only_agents
+        return waiting or bool(getattr(self._attempts.run, "buffered", False))
 
     async def events(self) -> AsyncGenerator[Sequence[Event], None]:
         """The answer's events, from the commit point on. Raises ``ApiError`` when nobody could give them."""

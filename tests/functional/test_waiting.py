@@ -66,6 +66,16 @@ def test_nothing_but_comments_comes_before_an_answer_begins(brisk_house: House, 
 
 
 @pytest.mark.parametrize("path", PATHS)
+def test_the_first_head_says_that_an_answer_of_cloud_agents_comes_in_one_piece(brisk_house: House, path: str) -> None:
+    with streaming(brisk_house, path, "cloud-sim-hang") as stream:
+        assert next(stream) == (":", "keepalive")
+        assert stream.answer.headers["x-poolgate-buffered"] == "true"
+    with streaming(brisk_house, path, "text-sim-hang") as stream:
+        assert next(stream) == (":", "keepalive")
+        assert "x-poolgate-buffered" not in stream.answer.headers
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_a_failure_before_the_first_keepalive_keeps_its_status(brisk_house: House, path: str) -> None:
     for account in brisk_house.simulator.keys:
         brisk_house.simulator.fault(account, "model_limit")

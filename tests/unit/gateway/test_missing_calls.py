@@ -30,7 +30,7 @@ from ir.events import Event, Finish, FinishReason, PartDelta, PartEnd, PartKind,
 from ir.grammar import check as check_grammar
 from ir.request import Message, Request, Text, ToolMode
 from ir.response import fold
-from ir.usage import Usage
+from ir.usage import Usage, UsageSource
 from ops.record import Record
 from tests.unit.gateway.call import FakeBearers
 from tests.unit.gateway.textbridge.answers import ask, history
@@ -186,6 +186,36 @@ async def test_the_second_try_knows_of_the_first_and_its_call_is_all_that_goes_o
         Message("assistant", (Text("Sure."),)),
         Message("user", (Text(wording.reminder(["Read", "lookup", "write"])),)),
     )
+
+
+def endless(pieces: int) -> Answer:
+    """A model that talks on instead of calling, a KiB at a time."""
+    return [ResponseStart(), PartStart(PartKind.TEXT), *[PartDelta("é" * 512)] * pieces]
+
+
+async def test_a_stream_waits_for_its_call_behind_64_kib_of_text_and_no_more() -> None:
+    """The runs end without an end, which would be a cut: the gate does not hear them out."""
+    asked = await play(ask(choice=REQUIRED, stream=True), endless(65), CALLED, policy=STRICT)
+    assert [part.name for part in asked.response.parts] == ["lookup"]
+    assert asked.reasons == ["missing_tool_call", ""]
+    assert asked.response.usage.source is UsageSource.ESTIMATED
+    late: Answer = [*endless(64), PartEnd(), *CALLED[1:]]
+    both = await play(ask(choice=REQUIRED, stream=True), late)
+    assert [part.kind for part in both.response.parts] == [PartKind.TEXT, PartKind.TOOL_CALL]
+
+
+async def test_text_beyond_what_is_held_is_the_lenient_outcome_cut_at_its_length() -> None:
+    asked = await play(ask(choice=REQUIRED, stream=True), endless(99), endless(99), policy=LENIENT)
+    assert len(asked.text.encode()) == 65 * 1024
+    assert (asked.response.finish.unified, asked.record.tool_choice_unsatisfied) == (Unified.LENGTH, True)
+    code = await refused(ask(choice=REQUIRED, stream=True), endless(99), endless(99), policy=STRICT)
+    assert code == "upstream_missing_tool_call"
+
+
+async def test_an_answer_that_is_not_streamed_is_heard_out_for_its_call() -> None:
+    late: Answer = [*endless(99), PartEnd(), *CALLED[1:]]
+    asked = await play(ask(choice=REQUIRED), late)
+    assert [part.kind for part in asked.response.parts] == [PartKind.TEXT, PartKind.TOOL_CALL]
 
 
 async def test_a_call_at_the_first_try_streams_as_it_comes() -> None:
