@@ -10,17 +10,18 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from msgspec import Struct, field
 
 from accounts.channels import ChannelView, compile_channel
 from accounts.kinds import BINDINGS, WAYS, AccountKind, Binding, Transport, read_binding
+from core.encryption import SealError, open_sealed
 from core.hosts import OFFICIAL_HOSTS, is_cursor_host
 from core.invalid import InvalidValue
 
 if TYPE_CHECKING:
-    from accounts.models import Account, CatalogueModel
+    from accounts.models import Account, CatalogueModel, Proxy
 
 __all__ = [
     "IMAGES",
@@ -29,11 +30,13 @@ __all__ = [
     "AccountView",
     "ModelView",
     "Transport",
+    "check_proxy_address",
     "compile_account",
     "compile_accounts",
     "compile_model",
     "is_model_name",
     "usual_thinking",
+    "whole_proxy_url",
 ]
 
 _MODEL_NAME = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._:/*@-]{0,127}")
@@ -61,7 +64,8 @@ class AccountState(StrEnum):
 
 
 class AccountView(Struct, frozen=True):
-    """An account as selection sees it: never a credential, only the id of one (0: it has none).
+    """An account as selection sees it: never its credential, only the id of it (0: it has none). ``proxy_url`` is
+    whole, with what the proxy is told at the sign-in, and therefore no part of any repr.
 
     ``channel`` is set for provider accounts alone. ``login``: it signs in with a browser login, not with an API key.
     ``draining``: it gets no new conversations.
@@ -81,9 +85,18 @@ class AccountView(Struct, frozen=True):
     client_type: str = ""
     client_version: str = ""
     proxy_url: str = ""
+    proxy_id: int = 0
     channel: ChannelView | None = None
     login: bool = False
     draining: bool = False
+
+    def __repr__(self) -> str:
+        return f"AccountView(id={self.id}, name={self.name!r})"
+
+    @property
+    def egress(self) -> str:
+        """The name of its way out: the id of its proxy, or ``direct``."""
+        return str(self.proxy_id) if self.proxy_id else "direct"
 
     @property
     def ways(self) -> tuple[Transport, ...]:
@@ -151,6 +164,10 @@ def compile_account(row: Account) -> AccountView:
         raise InvalidValue("priority", "must be from 0 to 1000.")
     credential = getattr(row, "credential", None)
     kind = _member("kind", AccountKind, row.kind)
+    state, proxy_url = _state(row, has_credential=credential is not None), ""
+    if row.proxy is not None:
+        proxy_url = whole_proxy_url(row.proxy) if row.proxy.enabled else ""
+        state = state if proxy_url else AccountState.DISABLED  # it never goes another way
     return AccountView(
         id=row.pk,
         name=row.name,
@@ -161,11 +178,12 @@ def compile_account(row: Account) -> AccountView:
         credential_id=credential.pk if credential else 0,
         priority=row.priority,
         slots=row.slots,
-        state=_state(row, has_credential=credential is not None),
+        state=state,
         models=_patterns(row.allowed_models),
         client_type=_header_word("client_type", row.client_type),
         client_version=_header_word("client_version", row.client_version),
-        proxy_url=_proxy_url(row.proxy_url),
+        proxy_url=proxy_url,
+        proxy_id=row.proxy_id or 0,
         channel=_channel(row) if kind is AccountKind.PROVIDER else None,
         login=_login(row, credential.kind if credential else ""),
         draining=row.draining,
@@ -265,13 +283,25 @@ def _base_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def _proxy_url(url: str) -> str:
-    if not url:
-        return ""
-    parts = _split("proxy_url", url)
+def check_proxy_address(url: str) -> None:
+    """Raises ``InvalidValue``."""
+    parts = _split("url", url)
     if parts.scheme not in ("http", "https", "socks5") or not parts.hostname:
-        raise InvalidValue("proxy_url", "must be an http, https or socks5 address.")
-    return url
+        raise InvalidValue("url", "must be an http, https or socks5 address.")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise InvalidValue("url", "must be a scheme, a host and a port, and nothing more.")
+
+
+def whole_proxy_url(row: Proxy) -> str:
+    """Its address with what it signs in with; "" when that cannot be opened."""
+    if not row.user:
+        return row.url
+    try:
+        password = open_sealed(bytes(row.sealed or b"")).decode()
+    except (SealError, UnicodeDecodeError):
+        return ""
+    scheme, _, rest = row.url.partition("://")
+    return f"{scheme}://{quote(row.user, safe='')}:{quote(password, safe='')}@{rest}"
 
 
 def _split(name: str, url: str) -> SplitResult:

@@ -77,7 +77,7 @@ def list_accounts(now: datetime) -> list[AccountLine]:
     resting = Cooldown.objects.filter(until__gt=now).order_by("model")
     shown = Credential.objects.defer("sealed")
     rows = list(
-        Account.objects.select_related("channel").prefetch_related(
+        Account.objects.select_related("channel", "proxy").prefetch_related(
             "groups", Prefetch("cooldowns", resting, "resting"), Prefetch("credential", shown)
         )
     )

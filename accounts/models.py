@@ -30,6 +30,27 @@ class Group(models.Model):
         return self.name
 
 
+class Proxy(models.Model):
+    """A way out for accounts. ``url`` holds no user name; ``sealed`` is the password of ``user``."""
+
+    AUDITED: ClassVar[tuple[str, ...]] = ("name", "url", "user", "enabled", "notes")
+
+    name = models.CharField(max_length=64, unique=True)
+    url = models.CharField(max_length=200)
+    user = models.CharField(max_length=255, blank=True)
+    sealed = SealedField(null=True, blank=True)
+    enabled = models.BooleanField(default=True)
+    notes = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+        verbose_name_plural = "proxies"
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Account(models.Model):
     """An upstream account. ``priority``: the lowest number is asked first; ``slots``: requests at once.
 
@@ -40,7 +61,7 @@ class Account(models.Model):
 
     AUDITED: ClassVar[tuple[str, ...]] = (
         "name", "kind", "transport", "base_url", "priority", "slots", "state", "state_reason", "enabled", "draining",
-        "allowed_models", "client_type", "client_version", "proxy_url", "notes",
+        "allowed_models", "client_type", "client_version", "proxy_id", "notes",
     )  # fmt: skip
 
     name = models.CharField(max_length=64, unique=True)
@@ -60,7 +81,7 @@ class Account(models.Model):
     allowed_models = models.JSONField(default=list, blank=True)
     client_type = models.CharField(max_length=32, blank=True)
     client_version = models.CharField(max_length=32, blank=True)
-    proxy_url = models.CharField(max_length=200, blank=True)
+    proxy = models.ForeignKey(Proxy, on_delete=models.PROTECT, related_name="accounts", null=True, blank=True)
     notes = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -10,7 +10,7 @@ from accounts.models import Account, Credential, Group
 
 def account_rows() -> Iterable[Account]:
     """All accounts with what ``compile_accounts`` reads."""
-    return Account.objects.select_related("credential", "channel").prefetch_related("groups")
+    return Account.objects.select_related("credential", "channel", "proxy").prefetch_related("groups")
 
 
 def groups_of_teams() -> Mapping[int, frozenset[int]]:

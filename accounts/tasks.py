@@ -9,7 +9,7 @@ from typing import TypeVar
 from django.conf import settings
 from django.utils import timezone
 
-from accounts import catalogue, effects, health, queries, reverify, usable
+from accounts import catalogue, effects, health, proxies, queries, reverify, usable
 from accounts.compile import AccountView, compile_accounts
 from core import redis, settings_store
 from core.jobs import Counts, job
@@ -52,6 +52,17 @@ def reverify_cooldowns() -> Counts:
         return _with_pipe(lambda pipe: reverify.ask_all(pipe, chosen, sealed))
 
     return reverify.reverify(redis.connection(), _accounts(), sealed, budget, ask)
+
+
+@job(limit=120)
+def check_proxies() -> Counts:
+    return check_ways_out()
+
+
+def check_ways_out(*, everything: bool = False) -> Counts:
+    """See ``accounts.proxies.check``; blocking."""
+    accounts = _accounts()
+    return _with_pipe(lambda pipe: proxies.check(pipe, accounts, everything=everything))
 
 
 def _accounts() -> tuple[AccountView, ...]:

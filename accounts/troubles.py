@@ -87,7 +87,7 @@ def upstream_of(account: AccountView, model: str) -> str:
 
 def egress_of(account: AccountView) -> str:
     """The name of the account's way out."""
-    return account.proxy_url or DIRECT
+    return account.egress
 
 
 class _Circuit(Struct, frozen=True):

@@ -16,7 +16,7 @@ from accounts import channels, cooldowns, logins
 from accounts.catalogue import define_model
 from accounts.compile import AccountKind, AccountState, Transport, compile_account
 from accounts.credentials import open_key
-from accounts.models import Account, CatalogueModel, Channel, Cooldown, Credential, Group
+from accounts.models import Account, CatalogueModel, Channel, Cooldown, Credential, Group, Proxy
 from core import audit, outbound, publish, redis
 from core.audit import SYSTEM, Actor
 from core.columns import check_columns
@@ -77,7 +77,7 @@ def create_cursor_account(
     allowed_models: Sequence[str] = (),
     client_type: str = "",
     client_version: str = "",
-    proxy_url: str = "",
+    proxy: Proxy | None = None,
     notes: str = "",
     credential: str = Credential.Kind.API_KEY,
     actor: Actor = SYSTEM,
@@ -94,7 +94,7 @@ def create_cursor_account(
         allowed_models=list(allowed_models),
         client_type=client_type,
         client_version=client_version,
-        proxy_url=proxy_url,
+        proxy=proxy,
         notes=notes,
     )
     return _create(row, api_key, groups, actor, credential)
@@ -110,7 +110,7 @@ def create_text_account(
     allowed_models: Sequence[str],
     priority: int = 100,
     slots: int = 3,
-    proxy_url: str = "",
+    proxy: Proxy | None = None,
     notes: str = "",
     actor: Actor = SYSTEM,
 ) -> Account:
@@ -126,7 +126,7 @@ def create_text_account(
         priority=priority,
         slots=slots,
         allowed_models=list(allowed_models),
-        proxy_url=proxy_url,
+        proxy=proxy,
         notes=notes,
     )
     return _create(row, api_key, groups, actor)
@@ -153,7 +153,7 @@ def create_provider_account(
     *,
     priority: int = 100,
     slots: int = 3,
-    proxy_url: str = "",
+    proxy: Proxy | None = None,
     notes: str = "",
     actor: Actor = SYSTEM,
     **channel: Any,
@@ -171,7 +171,7 @@ def create_provider_account(
         base_url=channels.normalise(base_url),
         priority=priority,
         slots=slots,
-        proxy_url=proxy_url,
+        proxy=proxy,
         notes=notes,
     )
     _check_and_save(row)

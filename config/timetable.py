@@ -13,6 +13,7 @@ TIMETABLE: Mapping[str, float] = {
     "accounts.tasks.reverify_cooldowns": 60,
     "accounts.tasks.refresh_catalogue": 300,
     "accounts.tasks.renew_credentials": 60,
+    "accounts.tasks.check_proxies": 60,
     "gateway.tasks.sweep_conversations": 600,
     "gateway.tasks.sweep_cloud_agents": 60,
 }

@@ -20,6 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpx2
 from django.conf import settings
 from msgspec import Struct
+from socksio import SOCKSError
 
 from core import addresses
 from core.addresses import Network
@@ -170,8 +171,8 @@ class Outbound:
                 )
         except (TimeoutError, httpx2.TimeoutException):
             raise Broken("timeout") from None
-        except (httpx2.ConnectError, httpx2.ProxyError):
-            raise Broken("connect") from None
+        except (httpx2.ConnectError, httpx2.ProxyError, SOCKSError, AssertionError):
+            raise Broken("connect") from None  # the last two: a SOCKS proxy that talks nonsense
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError):
             raise Broken("broken") from None
 

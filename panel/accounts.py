@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.contrib import messages
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from redis import RedisError
 
 from accounts import health
 from accounts.listing import list_accounts
 from accounts.models import Account
+from accounts.proxies import Line, list_proxies
 from core.invalid import InvalidValue
+from core.redis import connection
 from panel.access import PanelRequest, actor_of
 
 
@@ -35,4 +40,14 @@ def account_test(request: PanelRequest) -> HttpResponseBase:
 
 
 def _page(request: PanelRequest, status: int = 200) -> HttpResponseBase:
-    return render(request, "panel/accounts.html", {"accounts": list_accounts(timezone.now())}, status=status)
+    now = timezone.now()
+    context = {"accounts": list_accounts(now), "proxies": _proxies(now)}
+    return render(request, "panel/accounts.html", context, status=status)
+
+
+def _proxies(now: datetime) -> list[Line] | None:
+    """None when Redis does not answer: the page about accounts must open then too."""
+    try:
+        return list_proxies(connection(), now)
+    except RedisError:
+        return None

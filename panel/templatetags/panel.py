@@ -35,6 +35,9 @@ _COLOURS = {
     "running": "blue",
     "lost": "orange",
     "overdue": "red",
+    "working": "green",
+    "resting": "yellow",
+    "failing": "red",
 }
 
 

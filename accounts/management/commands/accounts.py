@@ -17,11 +17,12 @@ from django.core.management.base import CommandError
 from django.db import transaction
 from django.utils import timezone
 
-from accounts import channels, health, verbs
+from accounts import channels, health, proxies, verbs
 from accounts.compile import AccountState, Transport
 from accounts.kinds import WAYS, AccountKind
 from accounts.listing import AccountLine, list_accounts
-from accounts.models import Account, Credential, Group
+from accounts.models import Account, Credential, Group, Proxy
+from accounts.troubles import DIRECT
 from core import command
 from core.audit import COMMAND_LINE
 from tenants.models import Team
@@ -61,6 +62,9 @@ class Command(command.Command):
             "transport", choices=CURSOR_WAYS, help="auto: the Agent RPC, then Cloud Agents where they may do"
         )
         way.add_argument("names", nargs="+", metavar="name", help="accounts")
+        proxy = actions.add_parser("proxy", help="change the way out of accounts")
+        proxy.add_argument("proxy", help="the name of a proxy, a new one's address, or direct")
+        proxy.add_argument("names", nargs="+", metavar="name", help="accounts")
         provider = actions.add_parser(
             "add-provider", help="add an account at an OpenAI- or Anthropic-compatible provider"
         )
@@ -124,9 +128,8 @@ class Command(command.Command):
                 for account in [find_account(name) for name in options["names"]]:
                     answer = health.ask_now(account, end_rests=options["end_rests"], actor=COMMAND_LINE)
                     yield answer.tell(account.name)
-            case "transport":
-                for account in [find_account(name) for name in options["names"]]:
-                    verbs.set_transport(account, Transport(options["transport"]), actor=COMMAND_LINE)
+            case "proxy" | "transport":
+                change_way(options)
                 yield from show_named(options["names"])
             case action:
                 for account in [find_account(name) for name in options["names"]]:
@@ -140,7 +143,7 @@ class Command(command.Command):
             "groups": [group],
             "slots": options["slots"],
             "priority": options["priority"],
-            "proxy_url": options["proxy_url"],
+            "proxy": find_proxy(options["proxy"]) if options["proxy"] else None,
             "actor": COMMAND_LINE,
         }
         models = [name.strip() for name in options["models"].split(",") if name.strip()]
@@ -218,7 +221,7 @@ def _add_common(parser: ArgumentParser) -> None:
     parser.add_argument("--team", action="append", default=[], help="team that may use the group; may be repeated")
     parser.add_argument("--slots", type=int, default=3, help="requests at once (3)")
     parser.add_argument("--priority", type=int, default=100, help="the lowest is asked first (100)")
-    parser.add_argument("--proxy-url", default="", help="http, https or socks5 proxy of its own")
+    parser.add_argument("--proxy", default="", help="its way out: the name of a proxy, or a new one's address")
 
 
 def _add_channel(parser: ArgumentParser, *, new: bool = True) -> None:
@@ -266,6 +269,18 @@ def change(account: Account, action: str) -> None:
         verbs.set_enabled(account, action == "enable", actor=COMMAND_LINE)
 
 
+def change_way(options: dict[str, Any]) -> None:
+    """The proxy of accounts, or their transport."""
+    accounts = [find_account(name) for name in options["names"]]
+    if options["action"] == "transport":
+        for account in accounts:
+            verbs.set_transport(account, Transport(options["transport"]), actor=COMMAND_LINE)
+        return
+    proxy = None if options["proxy"] == DIRECT else find_proxy(options["proxy"])
+    for account in accounts:
+        proxies.set_account_proxy(account, proxy, actor=COMMAND_LINE)
+
+
 def read_key(name: str, login: bool = False) -> str:
     """The API key, from the terminal without showing it, or the first line of standard input; a login is all
     of it."""
@@ -283,6 +298,16 @@ def find_account(name: str) -> Account:
     row = Account.objects.filter(name=name).first()
     if row is None:
         raise CommandError(f"There is no account named {name}; `manage.py accounts list` shows them.")
+    return row
+
+
+def find_proxy(name: str) -> Proxy:
+    """A proxy by its name; for an address the one of it, made when missing. Raises ``CommandError``."""
+    if "://" in name:
+        return proxies.find_or_create(name, actor=COMMAND_LINE)
+    row = Proxy.objects.filter(name=name).first()
+    if row is None:
+        raise CommandError(f"There is no proxy named {name}; `manage.py proxies list` shows them.")
     return row
 
 
@@ -307,10 +332,11 @@ def describe(line: AccountLine) -> Iterator[str]:
     """An account in a line, one more for its channel, and one for each thing that rests."""
     account = line.account
     reason = f" ({line.reason})" if line.reason else ""
+    way = f"  by {account.proxy}" if account.proxy else ""
     in_use = "?" if line.in_use is None else line.in_use
     yield (
         f"{account.name}  {account.kind}  {line.condition}{reason}  {in_use} of {account.slots} slots"
-        f"  key {line.credential or 'missing'}  groups {', '.join(line.groups) or 'none'}"
+        f"  key {line.credential or 'missing'}{way}  groups {', '.join(line.groups) or 'none'}"
     )
     channel = getattr(account, "channel", None)
     if channel is not None:

@@ -18,7 +18,6 @@ def account(**columns: object) -> Account:
         "allowed_models": ["claude-*"],
         "client_type": "cli",
         "client_version": "1.2",
-        "proxy_url": "http://proxy.internal:3128",
     }
     row = Account.objects.create(**(usual | columns))
     Credential.objects.create(account=row, sealed=b"sealed", last_four="abcd")
@@ -44,7 +43,6 @@ def test_a_view_holds_what_the_row_says_and_no_credential() -> None:
             models=("claude-*",),
             client_type="cli",
             client_version="1.2",
-            proxy_url="http://proxy.internal:3128",
         ),
     )
     assert sealed_credentials() == {row.credential.pk: b"sealed"}
@@ -88,8 +86,6 @@ def test_an_account_without_credential_needs_a_sign_in() -> None:
         ("base_url", "https://user:pw@api2.cursor.sh"),
         ("base_url", "https://api2.cursor.sh/?key=1"),
         ("base_url", "https://api2.cursor.sh:port"),
-        ("proxy_url", "http://user:pw@proxy"),
-        ("proxy_url", "proxy:3128"),
         ("allowed_models", "claude"),
         ("allowed_models", ["two words"]),
         ("allowed_models", [7]),

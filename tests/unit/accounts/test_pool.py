@@ -53,7 +53,7 @@ ACCOUNTS = st.lists(
         state=st.sampled_from(AccountState),
         models=st.sampled_from([(), ("gpt-*",), ("claude-1",)]),
         draining=st.booleans(),
-        proxy_url=st.sampled_from(["", "http://p1:1", "http://p2:1"]),
+        proxy_id=st.sampled_from([0, 1, 2]),
         base_url=st.sampled_from(["http://one", "http://two"]),
     ),
     unique_by=lambda view: view.id,
@@ -63,7 +63,7 @@ VIEWS = st.builds(
     PoolView,
     loads=st.dictionaries(NUMBERS, st.integers(0, 5)),
     cooled=st.sets(st.tuples(NUMBERS, st.sampled_from(["*", "gpt-1", "claude-1"]))),
-    egress=st.sets(st.sampled_from([DIRECT, "http://p1:1"])),
+    egress=st.sets(st.sampled_from([DIRECT, "1"])),
     circuits=st.sets(st.sampled_from(["agent_rpc|one|gpt-1", "agent_rpc|two|gpt-1"]), max_size=1),
     quotas=st.dictionaries(NUMBERS, st.floats(0, 1)),
 )
@@ -83,7 +83,7 @@ def able(accounts: Sequence[AccountView], view: PoolView, exclude: set[int], sti
             continue
         if item.state is not AccountState.READY or not item.slots or item.models == ("claude-1",):
             continue
-        if view.quotas.get(item.id, 0) > 0.98 or (item.proxy_url or DIRECT) in view.egress:
+        if view.quotas.get(item.id, 0) > 0.98 or item.egress in view.egress:
             continue
         if f"agent_rpc|{item.base_url.removeprefix('http://')}|gpt-1" in view.circuits:
             continue
@@ -159,9 +159,9 @@ def test_an_account_is_found_by_its_id_exactly_where_it_is_a_candidate(
         ({}, PoolView(cooled={(1, "n"), (2, "m")}), (), None),
         ({}, PoolView(quotas={1: 0.99}), (), Verdict.QUOTA_LOW),
         ({}, PoolView(quotas={1: 0.97, 2: 1.0}), (), None),
-        ({"proxy_url": "http://p:1"}, PoolView(egress={"http://p:1"}), (), Verdict.EGRESS_RESTING),
+        ({"proxy_id": 1}, PoolView(egress={"1"}), (), Verdict.EGRESS_RESTING),
         ({}, PoolView(egress={DIRECT}), (), Verdict.EGRESS_RESTING),
-        ({}, PoolView(egress={"http://p:1"}), (), None),
+        ({}, PoolView(egress={"1"}), (), None),
         ({}, PoolView(circuits={upstream_of(account(1), "m")}), (), Verdict.CIRCUIT_OPEN),
         ({}, PoolView(circuits={upstream_of(account(1), "n")}), (), None),
     ],

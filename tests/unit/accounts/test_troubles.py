@@ -30,7 +30,7 @@ def troubles(pipe: Pipe, clock: Clock) -> Troubles:
 
 def test_what_fails_together_has_one_name() -> None:
     assert UP == "agent_rpc|up.test:8443|m"
-    assert (egress_of(ACCOUNT), egress_of(structs.replace(ACCOUNT, proxy_url="http://p"))) == (DIRECT, "http://p")
+    assert (egress_of(ACCOUNT), egress_of(structs.replace(ACCOUNT, proxy_id=7))) == (DIRECT, "7")
 
 
 async def test_a_circuit_opens_at_five_failures_that_are_half_of_what_was_asked(troubles: Troubles) -> None:

@@ -119,7 +119,7 @@ class Pool:
         fingerprint: str = "",
         broken: Fault | None = None,
         started: float = 0.0,
-        proxies: Sequence[str] = (),
+        proxies: Sequence[int] = (),
         **knobs: Any,
     ) -> str:
         """What the caller got: the text, or the error's code."""
@@ -135,7 +135,7 @@ class Pool:
                 frozenset({1}),
                 number,
                 number,
-                proxy_url=proxies[number - 1] if proxies else "",
+                proxy_id=proxies[number - 1] if proxies else 0,
             )
             for number in range(1, len(scripts) + 1)
         )
@@ -327,14 +327,14 @@ async def test_the_turn_goes_on_when_redis_cannot_mark_an_account(pool: Pool, mo
 
 
 async def test_a_way_out_that_failed_is_not_taken_again_in_the_same_turn(pool: Pool) -> None:
-    ways = ("http://p1", "http://p1", "http://p2")
+    ways = (1, 1, 2)
     assert await pool.ask([Reason.EGRESS], [None], [None], proxies=ways) == "hello"
     assert pool.upstream.asked == [1, 3]
     assert await pool.rests() == {}
 
 
 async def test_a_way_out_that_failed_twice_rests_and_other_requests_go_round_it(pool: Pool) -> None:
-    ways = ("http://p1", "http://p2")
+    ways = (1, 2)
     for _ in range(2):
         assert await pool.ask([Reason.EGRESS], [None], proxies=ways) == "hello"
     [first, _] = pool.steps(Tried)

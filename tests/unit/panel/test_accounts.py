@@ -6,7 +6,7 @@ import pytest
 from django.conf import LazySettings
 from django.contrib.auth.models import User
 
-from accounts import health, verbs
+from accounts import health, proxies, verbs
 from accounts.health import Answer
 from accounts.leases import cooldowns_key
 from accounts.models import Account
@@ -52,3 +52,13 @@ def test_an_account_whose_rest_is_over_is_shown_as_probing(account: Account, own
     page = signed_in(owner).get("/accounts").text
     assert page.count("probing") == 2  # its condition, and what exactly
     assert "Test and wake" in page
+
+
+def test_the_page_tells_of_proxies_and_who_goes_through_them(account: Account, owner: User) -> None:
+    assert "No proxies" in signed_in(owner).get("/accounts").text
+    hop = proxies.create_proxy("hop", "socks5://10.0.0.1:1080", user="me", password="canary")
+    proxies.set_account_proxy(account, hop)
+    page = signed_in(owner).get("/accounts").text
+    for text in ("socks5://10.0.0.1:1080", "unknown", "by hop"):
+        assert text in page
+    assert "canary" not in page
