@@ -5,22 +5,22 @@ transaction, and checks a row by compiling it. Wrong input raises ``InvalidValue
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 from django.utils.text import slugify
 
-from accounts import channels, cooldowns, logins
+from accounts import channels, cooldowns
 from accounts.catalogue import define_model
 from accounts.compile import AccountKind, AccountState, Transport, compile_account
 from accounts.credentials import open_key
+from accounts.keys import add_credential
 from accounts.models import Account, CatalogueModel, Channel, Cooldown, Credential, Group, Proxy
 from core import audit, outbound, publish, redis
 from core.audit import SYSTEM, Actor
 from core.columns import check_columns
-from core.encryption import seal
 from core.invalid import InvalidValue
 from ir.errors import Fault
 from tenants.models import Team
@@ -176,7 +176,7 @@ def create_provider_account(
     )
     _check_and_save(row)
     row.groups.set(groups)
-    _add_credential(row, api_key, Credential.Kind.API_KEY, None)
+    add_credential(row, api_key, Credential.Kind.API_KEY, None)
     _save_channel(Channel(account=row, names=offered, **channel), api_key)
     view = compile_account(row).channel
     audit.record(actor, "account.create", row, after=audit.state(row) | {"channel": audit.state(row.channel)})
@@ -274,7 +274,7 @@ def replace_credential(
     before = audit.state(old) if old else None
     if old is not None:
         old.delete()
-    new = _add_credential(row, secret, kind, expires_at)
+    new = add_credential(row, secret, kind, expires_at)
     if row.kind == AccountKind.PROVIDER:
         _save_channel(row.channel, secret)
     audit.record(actor, "account.replace_credential", new, before=before, after=audit.state(new))
@@ -319,7 +319,7 @@ def _create(
 ) -> Account:
     _check_and_save(row)
     row.groups.set(groups)
-    _add_credential(row, api_key, kind, None)
+    add_credential(row, api_key, kind, None)
     compile_account(row)
     audit.record(actor, "account.create", row, after=audit.state(row))
     publish.bump()
@@ -394,37 +394,6 @@ def _wake(row: Account) -> None:
 
 def _lock(account: Account) -> Account:
     return Account.objects.select_for_update().get(pk=account.pk)
-
-
-def _add_credential(account: Account, secret: str, kind: str, expires_at: datetime | None) -> Credential:
-    if kind == Credential.Kind.LOGIN_TOKEN:
-        return _add_login(account, secret)
-    secret = secret.strip()
-    if not secret or len(secret) > 8192 or not secret.isascii() or not secret.isprintable() or " " in secret:
-        raise InvalidValue("api_key", "must be one word of printable characters.")
-    if kind not in Credential.Kind.values:
-        raise InvalidValue("kind", f"must be one of {', '.join(Credential.Kind.values)}.")
-    return Credential.objects.create(
-        account=account,
-        kind=kind,
-        sealed=seal(secret),
-        last_four=secret[-4:] if len(secret) >= 16 else "",  # of a short one, four characters tell too much
-        expires_at=expires_at,
-    )
-
-
-def _add_login(account: Account, secret: str) -> Credential:
-    try:
-        login = logins.parse(secret, timezone.now().timestamp())
-    except ValueError as error:
-        raise InvalidValue("login", str(error)) from None
-    return Credential.objects.create(
-        account=account,
-        kind=Credential.Kind.LOGIN_TOKEN,
-        sealed=seal(logins.encode(login)),
-        last_four=login.access[-4:],
-        expires_at=datetime.fromtimestamp(login.expires_at, UTC),
-    )
 
 
 def _group_state(group: Group) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import StreamReader as Reader
 from asyncio import StreamWriter as Writer
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
@@ -19,19 +19,9 @@ class Way:
         self.asked: list[str] = []
         self.signed_in: list[bytes] = []
         self.url = ""
-        self.handlers: set[asyncio.Task[None]] = set()
-
-    def accept(self, reader: Reader, writer: Writer) -> None:
-        task = asyncio.get_running_loop().create_task(self.handle(reader, writer))
-        self.handlers.add(task)
-        task.add_done_callback(self.handlers.discard)
 
     async def handle(self, reader: Reader, writer: Writer) -> None:
-        try:
-            with suppress(ConnectionError, asyncio.IncompleteReadError):
-                await (self._socks(reader, writer) if self.scheme == "socks5" else self._http(reader, writer))
-        finally:
-            writer.close()
+        await (self._socks(reader, writer) if self.scheme == "socks5" else self._http(reader, writer))
 
     async def _http(self, reader: Reader, writer: Writer) -> None:
         """Plain requests come with a whole address, as RFC 9112 has it."""
@@ -69,14 +59,37 @@ class Way:
 
 
 @asynccontextmanager
-async def serving(way: Way) -> AsyncIterator[Way]:
-    server = await asyncio.start_server(way.accept, "127.0.0.1", 0)
+async def listening(handle: Callable[[Reader, Writer], Awaitable[None]]) -> AsyncIterator[int]:
+    """A server on a free port; whoever still talks to it at the end is cut off."""
+    talks: set[asyncio.Task[None]] = set()
+
+    async def talk(reader: Reader, writer: Writer) -> None:
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                await handle(reader, writer)
+                await writer.drain()
+        finally:
+            writer.close()
+
+    def accept(reader: Reader, writer: Writer) -> None:
+        task = asyncio.get_running_loop().create_task(talk(reader, writer))
+        talks.add(task)
+        task.add_done_callback(talks.discard)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
     async with server:
-        way.url = f"{way.scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        yield way
-    for task in list(way.handlers):
+        yield server.sockets[0].getsockname()[1]
+    for task in list(talks):
         task.cancel()
-    await asyncio.gather(*way.handlers, return_exceptions=True)
+    await asyncio.gather(*talks, return_exceptions=True)
+    await asyncio.sleep(0)  # what was closed goes
+
+
+@asynccontextmanager
+async def serving(way: Way) -> AsyncIterator[Way]:
+    async with listening(way.handle) as port:
+        way.url = f"{way.scheme}://127.0.0.1:{port}"
+        yield way
 
 
 @asynccontextmanager
@@ -84,16 +97,12 @@ async def answering(status: bytes = b"404 Not Found", kind: bytes = b"applicatio
     """An upstream that answers everything alike; gives its base URL."""
 
     async def handle(reader: Reader, writer: Writer) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            await reader.readuntil(b"\r\n\r\n")
-            head = b"HTTP/1.1 " + status + b"\r\ncontent-type: " + kind
-            writer.write(head + b"\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
-            await writer.drain()
-        writer.close()
+        await reader.readuntil(b"\r\n\r\n")
+        head = b"HTTP/1.1 " + status + b"\r\ncontent-type: " + kind
+        writer.write(head + b"\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with listening(handle) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 async def _relay(reader: Reader, writer: Writer, inner: Reader, outer: Writer) -> None:
