@@ -25,7 +25,7 @@ from core.invalid import InvalidValue
 from ir.errors import Fault
 from tenants.models import Team
 
-EDITABLE = ("name", "base_url", "priority", "slots", "proxy_url", "notes")
+EDITABLE = ("name", "base_url", "priority", "slots", "proxy", "notes")
 CHANNEL_COLUMNS = (
     "endpoint", "effort", "dialect", "extra_params", "headers", "context_tokens", "max_output_tokens",
     "thinking_budget", "idle_timeout",

@@ -13,7 +13,7 @@ from django import forms
 
 from accounts.channels import CUSTOM, DIALECTS, EFFORTS
 from accounts.kinds import PROVIDERS, WAYS, AccountKind, Transport
-from accounts.models import Account, Channel, Group
+from accounts.models import Account, Channel, Group, Proxy
 from core.invalid import InvalidValue
 
 _TEXT = {"class": "form-control"}
@@ -56,7 +56,9 @@ class AccountForm(forms.Form):
     )
     priority = _number("Priority", "The lowest is asked first.", most=1000)
     slots = _number("Slots", "Requests at once.", most=1000)
-    proxy_url = _text("Proxy", "http, https or socks5, of its own. Empty: none.")
+    proxy = forms.ModelChoiceField(
+        Proxy.objects.all(), required=False, empty_label="Directly", label="Way out", widget=forms.Select(_CHOICE)
+    )
     notes = _text("Notes", rows=2, longest=2000)
 
     def refuse(self, error: InvalidValue) -> None:
@@ -187,7 +189,7 @@ def provider_values(row: Account) -> dict[str, Any]:
         "extra_params": _write_object(channel.extra_params),
         "headers": _write_object(channel.headers),
         "groups": [group.pk for group in row.groups.all()],
-        "proxy_url": row.proxy_url,
+        "proxy": row.proxy_id,
         "notes": row.notes,
     }
 

@@ -76,7 +76,6 @@ class Command(command.Command):
         edit.add_argument("--key", action="store_true", help="a new API key, asked for or read from stdin")
         edit.add_argument("--slots", type=int, help="requests at once")
         edit.add_argument("--priority", type=int, help="the lowest is asked first")
-        edit.add_argument("--proxy-url", help="http, https or socks5 proxy of its own; empty: none")
         _add_channel(edit, new=False)
         key = actions.add_parser("key", help="give an account a new API key, asked for or read from stdin")
         key.add_argument("name", help="the account")
@@ -178,7 +177,7 @@ class Command(command.Command):
             secret = read_key(account.name, options["login"])
             verbs.replace_credential(account, secret, credential_kind(options["login"]), actor=COMMAND_LINE)
             return
-        given = {name: options[name] for name in ("base_url", "slots", "priority", "proxy_url")}
+        given = {name: options[name] for name in ("base_url", "slots", "priority")}
         given |= {"name": options["new_name"], **_channel(options)}
         verbs.update_provider_account(
             account,

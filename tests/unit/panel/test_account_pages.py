@@ -13,7 +13,7 @@ from core.models import AuditEntry
 from tests.unit.panel.conftest import signed_in
 
 KEY = "sk-0123456789abcdefghijklmnop"
-COMMON = {"name": "one", "priority": "7", "slots": "2", "proxy_url": "", "notes": "", "api_key": KEY}
+COMMON = {"name": "one", "priority": "7", "slots": "2", "proxy": "", "notes": "", "api_key": KEY}
 CURSOR = COMMON | {"transport": "auto", "client_type": "cli", "client_version": "1.2", "allowed_models": "gpt-*\nother"}
 TEXT = COMMON | {"base_url": "http://models.lan:8000", "allowed_models": "llama"}
 PROVIDER = COMMON | {
@@ -84,7 +84,7 @@ def test_a_provider_is_added_with_its_channel(client: Client, group: Group) -> N
         ("cursor", "name", "", "This field is required."),
         ("cursor", "api_key", "two words", "must be one word"),
         ("cursor", "transport", "pigeon", "Select a valid choice."),
-        ("cursor", "proxy_url", "pigeon://x", "must be"),
+        ("cursor", "proxy", "12345", "Select a valid choice."),
         ("cursor", "slots", "0", "must be from 1 to 1000."),
         ("text_chat", "allowed_models", "", "name the models that the server has."),
         ("text_chat", "base_url", "https://evil.example", "evil.example"),
