@@ -29,7 +29,8 @@ DIRECT = "direct"
 
 WINDOW = 10.0
 FEWEST_FAILURES, LEAST_SHARE = 5, 0.5
-"""A circuit opens at so many failures within the window, when they are this share of what was asked."""
+"""A circuit opens at so many failures within the window (the setting ``circuit_failures``), when they are this share of
+what was asked."""
 
 FIRST_CANARY, RAREST_CANARY = 5.0, 60.0
 EGRESS_FAULTS, EGRESS_WINDOW, EGRESS_REST = 2, 60.0, 600.0
@@ -130,11 +131,11 @@ class Troubles:
         """It answered a request."""
         self._window(upstream).note(self._clock(), failed=False)
 
-    async def failed(self, upstream: str) -> bool:
+    async def failed(self, upstream: str, fewest: int = FEWEST_FAILURES) -> bool:
         """An account of it was asked in vain. Returns whether that opened the circuit. Raises ``PipeDown``."""
         window = self._window(upstream)
         window.note(self._clock(), failed=True)
-        return window.is_bad and await self.open(upstream)
+        return window.is_bad(fewest) and await self.open(upstream)
 
     async def open(self, upstream: str) -> bool:
         """From now on only canaries ask it. Returns whether others did until now. Raises ``PipeDown``."""
@@ -222,6 +223,5 @@ class _Window:
     def is_over(self, now: float) -> bool:
         return not self._seen or self._seen[-1][0] <= now - WINDOW
 
-    @property
-    def is_bad(self) -> bool:
-        return self._failures >= max(FEWEST_FAILURES, LEAST_SHARE * len(self._seen))
+    def is_bad(self, fewest: int) -> bool:
+        return self._failures >= max(fewest, LEAST_SHARE * len(self._seen))

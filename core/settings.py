@@ -103,6 +103,11 @@ class Settings:
         10, "Second attempts in 10 seconds that one process may always make.", low=0, high=10_000, unit="attempts",
         group="Failover",
     )  # fmt: skip
+    circuit_failures: int = _knob(
+        5, "Failures within 10 seconds, at least half of all attempts, from which an upstream's model is asked by one "
+        "request now and then alone, until that is answered.",
+        low=2, high=1_000_000, unit="failures", group="Failover",
+    )  # fmt: skip
     body_timeout: float = _knob(
         30.0, "Longest wait for the next piece of a request body.", low=1, high=300, unit="s", group="Clocks"
     )

@@ -29,6 +29,7 @@ from accounts.failures import CONSEQUENCES
 from accounts.leases import Lease
 from accounts.troubles import egress_of, upstream_of
 from core.redis_pipe import PipeDown, PipeError
+from core.settings import Settings
 from gateway import refusals
 from gateway.attempts import Errand
 from gateway.registry import Services
@@ -72,12 +73,15 @@ UNMARKED = Effect()
 class Blame:
     """For one turn. Nothing here raises where Redis is away: the request's own fate does not hang on it."""
 
-    def __init__(self, services: Services, errand: Errand, draws: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self, services: Services, errand: Errand, settings: Settings, draws: Callable[[], float] = random.random
+    ) -> None:
         self._services = services
         self._model = errand.route.upstream_id
         self._candidates = errand.route.candidates
         self._fingerprint = errand.fingerprint
         self._draws = draws
+        self._fewest = settings.circuit_failures
         self._holds: list[_Hold] = []
         self._in_vain: dict[int, AccountView] = {}
         self._canary = ""
@@ -136,7 +140,7 @@ class Blame:
                 settled.append(await self._drop(holds))
             troubles = self._services.troubles
             upstreams = [upstream_of(account, self._model) for account in self._in_vain.values()]
-            opened = [upstream for upstream in upstreams if await troubles.failed(upstream)]
+            opened = [upstream for upstream in upstreams if await troubles.failed(upstream, self._fewest)]
             settled += [Trouble.CIRCUIT_OPENED] * len(opened)
         except (PipeDown, PipeError):
             pass
@@ -194,9 +198,16 @@ class Blame:
         first = min((self._back[account.id] for account in accounts), default=math.inf)
         return max(0.0, first - time.monotonic()) if first < math.inf else None
 
+    async def _guard(self, upstream: str, fault: Fault) -> None:
+        """Too few accounts would be left: it is the upstream's trouble. A passing error proves that only in numbers."""
+        if fault.reason is Reason.TRANSIENT:
+            await self._services.troubles.failed(upstream, self._fewest)
+        else:
+            await self._services.troubles.open(upstream)
+
     async def _note(self, account: AccountView, fault: Fault, applied: Applied) -> Effect:
         if applied.guarded:
-            await self._services.troubles.open(upstream_of(account, self._model))
+            await self._guard(upstream_of(account, self._model), fault)
             return Effect(Mark.GUARDED)
         if not applied.rest:
             return Effect(Mark.HELD) if applied.held else UNMARKED

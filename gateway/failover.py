@@ -58,7 +58,7 @@ class Turn:
         self._services = services
         self._streamed = errand.request.stream
         self._fingerprint = errand.fingerprint
-        self._blame = Blame(services, errand)
+        self._blame = Blame(services, errand, settings)
         self._committed = False
         self._seen: Counter[tuple[int, Reason]] = Counter()
         self._left: set[int] = set()

@@ -170,11 +170,11 @@ def test_silence_sends_no_byte_and_no_head(google: Google) -> None:
 
 
 def test_a_silent_upstream_still_ends_with_a_status(google: Google) -> None:
-    google.house.set(keepalive_interval=0.1, first_token_timeout=1, max_attempts=1)
+    google.house.set(keepalive_interval=0.1, first_token_timeout=1, last_attempt_extra=0, max_attempts=1)
     try:
         error_of(google.stream("sim-hang"), 504, "DEADLINE_EXCEEDED")
     finally:
-        google.house.set(keepalive_interval=10, first_token_timeout=60, max_attempts=3)
+        google.house.set(keepalive_interval=10, first_token_timeout=120, last_attempt_extra=60, max_attempts=3)
 
 
 def test_a_failure_in_the_middle_is_a_data_line_and_the_end(google: Google) -> None:

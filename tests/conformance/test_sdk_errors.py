@@ -179,7 +179,7 @@ def test_the_sdks_wait_as_long_as_they_are_told_and_then_succeed(
 ) -> None:
     """All accounts rest for a moment: the first answer is a 429 that says when to come back."""
     for name in ("alpha", "beta", "gamma"):
-        house.simulator.fault(name, "rate_limited", times=1)
+        house.simulator.fault(name, "rate_limited_hint", times=1)
     began = time.monotonic()
     answer = retrying_openai.chat.completions.create(model="sim-echo", messages=HELLO, extra_headers=counter.headers)
     assert answer.choices[0].message.content == "Hi"

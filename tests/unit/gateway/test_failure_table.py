@@ -26,7 +26,7 @@ def test_a_row_in_full() -> None:
     page = list(failure_table.lines())
 
     assert (
-        "| `rate_limit` | too fast, or a bare refusal without details | account for the model | another account |"
+        "| `rate_limit` | too fast | account for the model | another account |"
         " the account for the model as long as the upstream says, else 5 s, doubling up to 5 min;"
         " held until another account has answered | 429 `rate_limit_exceeded` (5 s) |"
     ) in page
