@@ -18,6 +18,7 @@ import orjson
 from google.protobuf.message import DecodeError
 from msgspec import Struct
 
+from accounts.knowledge import Quota, read_quota
 from accounts.offered import Offered, read_available, read_listed, read_usable
 from core.outbound import Broken, Outbound, Refused, Reply
 from ir.errors import Fault, Reason, Stage
@@ -28,6 +29,7 @@ REFRESH = "/oauth/token"
 LISTED_MODELS = "/v1/models"
 USABLE_MODELS = "/agent.v1.AgentService/GetUsableModels"
 AVAILABLE_MODELS = "/aiserver.v1.AiService/AvailableModels"
+PERIOD_USAGE = "/aiserver.v1.DashboardService/GetCurrentPeriodUsage"
 MAX_BODY = 1024 * 1024
 
 
@@ -96,6 +98,16 @@ async def listed_models(outbound: Outbound, base_url: str, api_key: str) -> tupl
         return read_listed(reply.body)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise Fault(Reason.PROTOCOL, Stage.AUTH, upstream_code="models_answer") from None
+
+
+async def period_usage(outbound: Outbound, base_url: str, jwt: str, now: float) -> Quota:
+    """How much of its plan the account has used. Raises ``Fault``: FORBIDDEN or AUTH_EXPIRED when it is not told."""
+    headers = {"content-type": "application/json", "connect-protocol-version": "1"}
+    reply = await _call(outbound, "POST", base_url + PERIOD_USAGE, jwt, headers, b"{}", Reason.AUTH_EXPIRED)
+    try:
+        return read_quota(orjson.loads(reply.body), now)
+    except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError):
+        raise Fault(Reason.PROTOCOL, Stage.AUTH, upstream_code="usage_answer") from None
 
 
 async def _unary(

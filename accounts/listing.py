@@ -12,7 +12,7 @@ from redis import RedisError
 
 from accounts.compile import AccountKind, AccountState
 from accounts.leases import cooldowns_key, slots_key
-from accounts.models import Account, CatalogueModel, Cooldown, Credential
+from accounts.models import Account, CatalogueModel, Cooldown, Credential, PlanUsage
 from accounts.pool import WHOLE
 from core.redis import connection
 
@@ -54,6 +54,11 @@ class AccountLine(Struct, frozen=True):
         return "draining" if self.account.draining else AccountState.READY
 
     @property
+    def quota(self) -> PlanUsage | None:
+        """What its upstream told of its plan; None where it never did."""
+        return getattr(self.account, "plan_usage", None)
+
+    @property
     def login_ended(self) -> bool:
         """Whether its browser login is over: without ``oauth_client_id`` none is refreshed."""
         credential: Credential | None = getattr(self.account, "credential", None)
@@ -77,7 +82,7 @@ def list_accounts(now: datetime) -> list[AccountLine]:
     resting = Cooldown.objects.filter(until__gt=now).order_by("model")
     shown = Credential.objects.defer("sealed")
     rows = list(
-        Account.objects.select_related("channel", "proxy").prefetch_related(
+        Account.objects.select_related("channel", "proxy", "plan_usage").prefetch_related(
             "groups", Prefetch("cooldowns", resting, "resting"), Prefetch("credential", shown)
         )
     )

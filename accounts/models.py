@@ -201,3 +201,18 @@ class CatalogueModel(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class PlanUsage(models.Model):
+    """How much of its plan an account has used, for pages: see ``accounts.knowledge.Quota``."""
+
+    account = models.OneToOneField(Account, on_delete=models.CASCADE, related_name="plan_usage")
+    auto = models.FloatField(null=True)
+    api = models.FloatField(null=True)
+    spent_cents = models.IntegerField(null=True)
+    limit_cents = models.IntegerField(null=True)
+    ends_at = models.DateTimeField(null=True)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.account_id} at {self.at}"

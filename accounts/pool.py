@@ -53,6 +53,7 @@ class Verdict(StrEnum):
     DRAINING = "draining"
     RESTING = "resting"
     QUOTA_LOW = "quota_low"
+    QUOTA_SPENT = "quota_spent"  # nothing is left of the bucket that the model counts for
     EGRESS_RESTING = "egress_resting"
     CIRCUIT_OPEN = "circuit_open"
     CROWDED = "crowded"  # the conversation is bound to it, but that alone does not put it first now

@@ -9,7 +9,7 @@ from typing import TypeVar
 from django.conf import settings
 from django.utils import timezone
 
-from accounts import catalogue, effects, health, proxies, queries, reverify, usable
+from accounts import catalogue, effects, health, proxies, queries, quota, reverify, usable
 from accounts.compile import AccountView, compile_accounts
 from core import redis, settings_store
 from core.jobs import Counts, job
@@ -52,6 +52,14 @@ def reverify_cooldowns() -> Counts:
         return _with_pipe(lambda pipe: reverify.ask_all(pipe, chosen, sealed))
 
     return reverify.reverify(redis.connection(), _accounts(), sealed, budget, ask)
+
+
+@job()
+def refresh_quotas() -> Counts:
+    accounts, sealed, knobs = _accounts(), _sealed(), settings_store.current()
+    found = _with_pipe(lambda pipe: quota.refresh(pipe, accounts, sealed, knobs))
+    ended = quota.write_down(redis.connection(), found)
+    return {"told": len(found), "spent": sum(one.is_spent for one in found.values()), "woken": ended}
 
 
 @job(limit=120)

@@ -14,6 +14,7 @@ TIMETABLE: Mapping[str, float] = {
     "accounts.tasks.refresh_catalogue": 300,
     "accounts.tasks.renew_credentials": 60,
     "accounts.tasks.check_proxies": 60,
+    "accounts.tasks.refresh_quotas": 600,
     "gateway.tasks.sweep_conversations": 600,
     "gateway.tasks.sweep_cloud_agents": 60,
 }

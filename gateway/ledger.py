@@ -219,6 +219,7 @@ class Entry:
             loads=slots.loads(),
             cooled=slots.cooled(),
             seen=self._ledger.stats.seen,
+            quotas=self._ledger.knowledge.used(model),
             barred=self._ledger.knowledge.barred,
         )
         order = partial(choose, candidates, model=model, exclude=exclude, draws=self._ledger.draws)

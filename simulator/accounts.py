@@ -105,6 +105,10 @@ class Tokens:
             raise not_logged_in("the token has expired")
         return str(claims["sub"]).removeprefix("auth0|sim_")
 
+    def kind(self, token: str) -> str:
+        """The claim ``type`` of a token that was checked."""
+        return str(_decode(token.split(".")[1])["type"])
+
     def _sign(self, signed: str) -> str:
         return _base64(hmac.new(self._secret, signed.encode(), hashlib.sha256).digest())
 

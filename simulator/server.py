@@ -11,6 +11,7 @@ from simulator.faces.agent import AgentFace
 from simulator.faces.auth import AuthFace
 from simulator.faces.cloud import CloudFace
 from simulator.faces.control import ControlFace
+from simulator.faces.dashboard import DashboardFace
 from simulator.faces.models import ModelsFace
 from simulator.faces.providers import ProvidersFace
 from simulator.faces.text import TextFace
@@ -25,7 +26,7 @@ def application(world: World) -> web.Application:
     cloud = CloudFace(world)
     app.on_cleanup.append(cloud.stop)
     clients = (AgentFace(world), AuthFace(world), ModelsFace(world), cloud, TextFace(world), ProvidersFace(world))
-    for face in (*clients, ControlFace(world)):
+    for face in (*clients, DashboardFace(world), ControlFace(world)):
         app.add_routes(face.routes())
     return app
 

@@ -12,6 +12,7 @@ from simulator.cloud import Agents
 from simulator.faults import Faults
 from simulator.journal import Entry, Journal
 from simulator.logins import Logins
+from simulator.plans import Plans
 from simulator.runs import Runs
 
 
@@ -35,6 +36,7 @@ class World:
     runs: Runs = field(default_factory=Runs)
     agents: Agents = field(default_factory=Agents)
     logins: Logins = field(default_factory=Logins)
+    plans: Plans = field(default_factory=Plans)
 
     def __post_init__(self) -> None:
         self.options = self.defaults
@@ -46,6 +48,7 @@ class World:
     def reset(self) -> None:
         """Forgets log, counters, faults, chaos and changed settings. Open streams go on, tokens stay good."""
         self.faults = Faults()
+        self.plans = Plans()
         self.journal.clear()
         self.runs.clear()
         self.agents.clear()

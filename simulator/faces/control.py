@@ -28,6 +28,7 @@ class ControlFace:
             web.post("/_sim/chaos", _local(self.chaos)),
             web.post("/_sim/settings", _local(self.settings)),
             web.post("/_sim/logins", _local(self.sign_in)),
+            web.post("/_sim/plans/{name}", _local(self.plan)),
             web.post("/_sim/reset", _local(self.reset)),
             web.get("/_sim/cloud", _local(self.agents)),
             web.post("/_sim/cloud", _local(self.habits)),
@@ -65,6 +66,14 @@ class ControlFace:
         if "uuid" not in body:
             return web.json_response(self._world.sign_in(name))
         self._world.logins.approve(str(body["uuid"]), name, str(body.get("challenge")))
+        return web.json_response({})
+
+    async def plan(self, request: web.Request) -> web.Response:
+        """``{"auto": PERCENT, "api": PERCENT, "ends_in": S, "texts": bool, "told": bool|null}``, for a while."""
+        name = request.match_info["name"]
+        if name not in self._world.accounts:
+            raise ValueError(f"no account is called {name!r}")
+        self._world.plans.order(name, await _body(request))
         return web.json_response({})
 
     async def causes(self, _: web.Request) -> web.Response:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import json
+import time
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
@@ -20,7 +21,7 @@ from accounts.catalogue import ensure_catalogue
 from accounts.compile import AccountKind, AccountState, AccountView, Transport
 from accounts.credentials import Bearers
 from accounts.leases import cooldowns_key
-from accounts.models import Account, CatalogueModel, Cooldown, Credential
+from accounts.models import Account, CatalogueModel, Cooldown, Credential, PlanUsage
 from core import settings_store
 from core.audit import SYSTEM
 from core.encryption import open_sealed, seal
@@ -194,3 +195,37 @@ def test_what_the_upstream_offers_waits_in_the_catalogue_and_effort_slugs_ask_fo
     assert (seeded.source, seeded.enabled, seeded.display_name) == ("seed", True, "Claude 4.6 Sonnet")
     assert CatalogueModel.objects.filter(missing_since=None, source="seed").count() == 6
     call_command("catalogue", "list")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_spent_plan_rests_until_its_cycle_ends_and_comes_back_when_something_is_left(
+    login: Account, simulator: Simulator
+) -> None:
+    simulator.plan("beta", auto=100, api=103, ends_in=5 * 86_400, texts=True)
+    tasks.refresh_quotas()
+    tasks.apply_effects()
+    rest = Cooldown.objects.get()
+    assert (rest.model, rest.reason) == ("", "quota")
+    assert abs(rest.until.timestamp() - time.time() - 5 * 86_400) < 60
+    usage = PlanUsage.objects.get()
+    assert (usage.auto, usage.api, usage.limit_cents) == (1.0, 1.03, 2000)
+    simulator.plan("beta", auto=100, api=50)
+    tasks.refresh_quotas()
+    assert not Cooldown.objects.exists()
+    assert not redis_connection().hexists(cooldowns_key(login.pk), "*")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_api_key_that_is_not_told_is_not_asked_again_and_nobody_suffers(
+    accounts: dict[str, Account], simulator: Simulator
+) -> None:
+    for _ in range(2):
+        tasks.refresh_quotas()
+    tasks.apply_effects()
+    assert [entry["transport"] for entry in simulator.log()].count("usage") == 1
+    assert Account.objects.get(name="alpha").state == AccountState.READY
+    assert not Cooldown.objects.filter(account__name="alpha").exists()
+    redis_connection().delete(*redis_connection().keys("poolgate:quota-not-told:*"))
+    simulator.plan("alpha", auto=20, api=30, told=True)
+    tasks.refresh_quotas()
+    assert PlanUsage.objects.get().account.name == "alpha"

@@ -78,6 +78,10 @@ class Simulator:
         tokens: dict[str, str] = self._call("POST", "/_sim/logins", {"account": account})
         return tokens
 
+    def plan(self, account: str, **values: Any) -> None:
+        """What the dashboard tells: ``auto`` and ``api`` in percent, ``ends_in`` seconds, ``texts``, ``told``."""
+        self._call("POST", f"/_sim/plans/{account}", values)
+
     def approve(self, account: str, uuid: str, challenge: str) -> None:
         """Approves a browser login that somebody polls for."""
         self._call("POST", "/_sim/logins", {"account": account, "uuid": uuid, "challenge": challenge})

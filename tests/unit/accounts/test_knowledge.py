@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from accounts.compile import AccountKind, AccountView, Transport
-from accounts.knowledge import BELIEVED, USABLE, Knowledge, Usable, announce
+from accounts.knowledge import BELIEVED, QUOTA, QUOTA_BELIEVED, USABLE, Knowledge, Quota, Usable, announce, read_quota
 from accounts.pool import PoolView, Verdict, judge
 from core.redis_pipe import Pipe
 
@@ -77,3 +77,51 @@ async def test_the_hashes_are_read_only_when_the_counter_moved(pipe: Pipe, knowl
     await announce(pipe)
     await knowledge.refresh()
     assert knowledge.barred(2, "gpt-1") is Verdict.NOT_USABLE
+
+
+async def tell_quota(pipe: Pipe, account_id: int, quota: Quota) -> None:
+    await pipe.call("HSET", QUOTA, account_id, msgspec.json.encode(quota))
+    await announce(pipe)
+
+
+async def test_a_full_bucket_bars_the_models_that_count_for_it_and_no_others(pipe: Pipe, knowledge: Knowledge) -> None:
+    await tell_quota(pipe, 1, Quota(NOW, auto=0.4, api=1.0, ends_at=NOW + 1e6))
+    await tell_quota(pipe, 2, Quota(NOW, auto=1.2, api=0.1))
+    await knowledge.refresh()
+    for model in ("gpt-9", "never-heard-of"):
+        assert [knowledge.barred(number, model) for number in (1, 2, 3)] == [Verdict.QUOTA_SPENT, None, None]
+    for model in ("default", "composer-2.5", "grok-4"):
+        assert [knowledge.barred(number, model) for number in (1, 2, 3)] == [None, Verdict.QUOTA_SPENT, None]
+    assert (knowledge.used("gpt-9"), knowledge.used("default")) == ({1: 1.0, 2: 0.1}, {1: 0.4, 2: 1.2})
+
+
+@pytest.mark.parametrize("quota", [Quota(NOW, api=1.0), Quota(NOW + QUOTA_BELIEVED, api=1.0, ends_at=NOW + 50)])
+async def test_a_quota_that_is_old_or_of_a_past_cycle_bars_nothing(
+    pipe: Pipe, knowledge: Knowledge, clock: Clock, quota: Quota
+) -> None:
+    await tell_quota(pipe, 1, quota)
+    await knowledge.refresh()
+    assert knowledge.barred(1, "gpt-9") is Verdict.QUOTA_SPENT
+    clock.now += QUOTA_BELIEVED + 1
+    await knowledge.refresh()
+    assert knowledge.barred(1, "gpt-9") is None
+    assert knowledge.used("gpt-9") == {}
+
+
+@pytest.mark.parametrize("date", [1_800_100_000_000, "1800100000000"])
+def test_dates_may_be_numbers_or_texts(date: object) -> None:
+    plan = {"limit": 2000, "totalSpend": "500", "autoPercentUsed": 10, "apiPercentUsed": "99.5"}
+    found = read_quota({"planUsage": plan, "billingCycleEnd": date}, NOW)
+    assert found == Quota(NOW, 0.1, 0.995, 500, 2000, 1_800_100_000.0)
+
+
+def test_without_buckets_the_total_counts_for_both() -> None:
+    found = read_quota({"planUsage": {"totalPercentUsed": 100}}, NOW)
+    assert (found.auto, found.api, found.is_spent, found.ends_at) == (1.0, 1.0, True, 0.0)
+    assert not Quota(NOW, api=1.0).is_spent
+
+
+@pytest.mark.parametrize("answer", [{}, {"planUsage": None}, {"planUsage": {}}, {"planUsage": {"apiPercentUsed": "x"}}])
+def test_an_answer_that_tells_nothing_is_none(answer: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        read_quota(answer, NOW)

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 
 import pytest
 from django.conf import LazySettings
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from accounts import health, proxies, verbs
 from accounts.health import Answer
 from accounts.leases import cooldowns_key
-from accounts.models import Account
+from accounts.models import Account, PlanUsage
 from core.redis import connection
 from ir.errors import Reason
 from tests.unit.panel.conftest import signed_in
@@ -62,3 +64,11 @@ def test_the_page_tells_of_proxies_and_who_goes_through_them(account: Account, o
     for text in ("socks5://10.0.0.1:1080", "unknown", "by hop"):
         assert text in page
     assert "canary" not in page
+
+
+def test_the_page_shows_what_is_used_of_a_plan_and_until_when(account: Account, owner: User) -> None:
+    now = timezone.now()
+    PlanUsage.objects.create(account=account, auto=0.25, api=1.0, ends_at=now + timedelta(days=3), at=now)
+    page = signed_in(owner).get("/accounts").text
+    assert "own models 25.0 %" in page
+    assert 'value="1.000"' in page
