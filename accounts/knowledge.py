@@ -44,8 +44,8 @@ class Usable(Struct, frozen=True):
 
 
 class Quota(Struct, frozen=True):
-    """Shares of the two buckets that are used, 0 to 1 and beyond; None: not told. Times in Unix seconds; ``ends_at`` 0.0:
-    not told."""
+    """Shares of the two buckets that are used, 0 to 1 and beyond; None: not told. Times in Unix seconds; ``ends_at`` is
+    0.0 where it was not told."""
 
     at: float
     auto: float | None = None
