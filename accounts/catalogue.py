@@ -65,10 +65,17 @@ def follow_upstream(name: str, *, actor: Actor = SYSTEM) -> CatalogueModel:
     return _define(row, name, "model.follow_upstream", actor, overrides=[])
 
 
-def learn(offered: Mapping[str, Offered], now: datetime, *, complete: bool, enable: bool) -> Counts:
+def learn(
+    offered: Mapping[str, Offered],
+    now: datetime,
+    *,
+    complete: bool,
+    enable: bool,
+    elsewhere: frozenset[str] = frozenset(),
+) -> Counts:
     """Brings what upstreams offer into the catalogue: new names (``enable``: callers get them at once), what is said of
-    names that are there, and with ``complete`` which ones nobody offers any more. Nothing is ever deleted, and what an
-    admin set stays as it is.
+    names that are there, and with ``complete`` which ones nobody offers any more (``elsewhere``: names
+    that are offered to others). Nothing is ever deleted, and what an admin set stays as it is.
     """
     bases, siblings = fold(offered)
     rows = {row.name: row for row in CatalogueModel.objects.all()}
@@ -85,7 +92,7 @@ def learn(offered: Mapping[str, Offered], now: datetime, *, complete: bool, enab
             continue
         counts[_bring(name, told, enable=enable)] += 1
     if complete and offered:
-        counts["missing"] = _mark(now, frozenset(name for one in offered.values() for name in one.names))
+        counts["missing"] = _mark(now, elsewhere.union(name for one in offered.values() for name in one.names))
     return counts
 
 

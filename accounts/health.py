@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 
+import redis
 from django.conf import settings
 from msgspec import Struct
 
@@ -18,7 +19,10 @@ from accounts import usable, verbs
 from accounts.compile import AccountKind, AccountState, AccountView, Transport, compile_account
 from accounts.credentials import Bearers
 from accounts.failures import CONSEQUENCES, Consequence, Grain, Next
-from accounts.models import Account
+from accounts.knowledge import QUOTA, SERVED, USABLE
+from accounts.models import Account, Proxy
+from accounts.proxies import CHECKS
+from accounts.troubles import DIRECT
 from core import settings_store
 from core.audit import SYSTEM, Actor
 from core.invalid import InvalidValue
@@ -132,6 +136,18 @@ async def _ask_alone(account: AccountView, sealed: bytes, client_id: str) -> Ans
                 await bearers.close()
     finally:
         await pipe.close()
+
+
+def sweep(client: redis.Redis) -> int:
+    """Forgets what is known of accounts and proxies that are gone. Returns how many entries. Raises ``RedisError``."""
+    accounts = {str(number).encode() for number in Account.objects.values_list("pk", flat=True)}
+    ways = {DIRECT.encode(), *(str(number).encode() for number in Proxy.objects.values_list("pk", flat=True))}
+    deleted = 0
+    for name, there in ((USABLE, accounts), (QUOTA, accounts), (SERVED, accounts), (CHECKS, ways)):
+        gone = [field for field in client.hkeys(name) if field not in there]
+        if gone:
+            deleted += client.hdel(name, *gone)
+    return deleted
 
 
 def can_be_asked(account: AccountView) -> bool:

@@ -7,8 +7,9 @@ when it moved. So a request costs nothing, waits for nothing, and whatever is no
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -16,11 +17,16 @@ from msgspec import Struct
 from accounts.pool import Verdict
 from core.redis_pipe import Pipe
 
+T = TypeVar("T")
+
 USABLE = "poolgate:usable"
 """A hash: field = account id, value = ``Usable`` as JSON."""
 
 QUOTA = "poolgate:quota"
 """A hash: field = account id, value = ``Quota`` as JSON."""
+
+SERVED = "poolgate:served"
+"""A hash: field = account id, value = Unix seconds at which a process last knew that it had served."""
 
 COUNTER = "poolgate:known"
 BELIEVED = 1800.0
@@ -101,6 +107,21 @@ async def announce(pipe: Pipe) -> None:
     await pipe.call("INCR", COUNTER)
 
 
+async def note_served(pipe: Pipe, account_ids: Iterable[int], now: float) -> None:
+    """These have served a moment ago. Raises ``PipeDown``."""
+    pairs = [part for number in account_ids for part in (number, int(now))]
+    if pairs:
+        await pipe.call("HSET", SERVED, *pairs)
+
+
+async def served_since(pipe: Pipe, since: float) -> set[int]:
+    """The accounts that have served since then (Unix seconds): nobody need ask them whether they can. Raises
+    ``PipeDown``."""
+    found: list[bytes] = await pipe.call("HGETALL", SERVED)
+    pairs = zip(found[::2], found[1::2], strict=True)
+    return {int(number) for number, at in pairs if float(at) >= since}
+
+
 class Knowledge:
     """For one process. ``now`` gives Unix seconds."""
 
@@ -120,9 +141,9 @@ class Knowledge:
         if counter != self._counter:
             lists, quotas = [await self._pipe.call("HGETALL", key) for key in (USABLE, QUOTA)]
             self._counter = counter
-            self._lists = {int(field): _listed(value) for field, value in zip(lists[::2], lists[1::2], strict=True)}
-            pairs = zip(quotas[::2], quotas[1::2], strict=True)
-            self._kept = {int(field): _decode_quota(value) for field, value in pairs}
+            usable = _read(lists, _decode_usable)
+            self._lists = {number: _Listed(frozenset(one.models), one.at) for number, one in usable.items()}
+            self._kept = _read(quotas, _decode_quota)
         now = self._now()
         oldest = now - BELIEVED
         self._usable = {number: listed.names for number, listed in self._lists.items() if listed.at >= oldest}
@@ -155,6 +176,10 @@ def _number(value: Any, otherwise: float | None = None) -> float | None:
     return otherwise if value is None else float(value)
 
 
-def _listed(value: bytes) -> _Listed:
-    usable = _decode_usable(value)
-    return _Listed(frozenset(usable.models), usable.at)
+def _read(found: Sequence[bytes], decode: Callable[[bytes], T]) -> dict[int, T]:
+    """By account id; what another version wrote and cannot be read is not known."""
+    known: dict[int, T] = {}
+    for field, value in zip(found[::2], found[1::2], strict=True):
+        with suppress(msgspec.MsgspecError):
+            known[int(field)] = decode(value)
+    return known

@@ -21,6 +21,7 @@ from django.db.models import Count
 from msgspec import Struct
 
 from accounts.compile import AccountKind, AccountView, check_proxy_address, compile_account
+from accounts.knowledge import served_since
 from accounts.models import Account, Proxy
 from accounts.troubles import DIRECT, TROUBLE
 from core import audit, publish
@@ -157,16 +158,21 @@ def list_proxies(client: redis.Redis, now: datetime) -> list[Line]:
     return lines
 
 
-async def check(pipe: Pipe, accounts: Iterable[AccountView], *, everything: bool = False) -> Counts:
-    """Looks at each way out that rests, and now and then (or with ``everything``) at the others. One that answers rests
-    no more. Raises ``PipeDown``."""
+async def check(
+    pipe: Pipe, accounts: Sequence[AccountView], *, everything: bool = False, proven_for: float = 0.0
+) -> Counts:
+    """Looks at each way out that rests, and now and then at the others, unless an account served through them in the
+    last ``proven_for`` seconds; with ``everything`` at all. One that answers rests no more. Raises ``PipeDown``."""
     ways = _ways(accounts)
+    served = await served_since(pipe, time.time() - proven_for)
+    proven = {account.egress for account in accounts if account.id in served}
     troubles, checks = [_pairs(await pipe.call("HGETALL", key)) for key in (TROUBLE, CHECKS)]
     now = time.time()
     resting = {name for name in ways if float(troubles.get(f"egress|{name}", 0)) / 1000 > now}
     due = [
         name for name in ways
-        if everything or name in resting or name not in checks or _decode(checks[name]).at < now - EVERY
+        if everything or name in resting
+        or (name not in proven and (name not in checks or _decode(checks[name]).at < now - EVERY))
     ]  # fmt: skip
     gate = asyncio.Semaphore(AT_ONCE)
 

@@ -33,7 +33,7 @@ def refresh_catalogue() -> Counts:
     accounts, sealed, knobs = _accounts(), _sealed(), settings_store.current()
     harvest = _with_pipe(lambda pipe: usable.refresh(pipe, accounts, sealed, knobs))
     complete, enable = not harvest.failed, knobs.catalogue_auto_enable
-    learnt = catalogue.learn(harvest.offered, timezone.now(), complete=complete, enable=enable)
+    learnt = catalogue.learn(harvest.offered, timezone.now(), complete=complete, enable=enable, elsewhere=harvest.kept)
     ungated = usable.end_gates(redis.connection(), harvest.found)
     return {"accounts": len(harvest.found), "failed": harvest.failed, **learnt, "ungated": ungated}
 
@@ -62,6 +62,11 @@ def refresh_quotas() -> Counts:
     return {"told": len(found), "spent": sum(one.is_spent for one in found.values()), "woken": ended}
 
 
+@job()
+def sweep_knowledge() -> Counts:
+    return {"deleted": health.sweep(redis.connection())}
+
+
 @job(limit=120)
 def check_proxies() -> Counts:
     return check_ways_out()
@@ -70,7 +75,8 @@ def check_proxies() -> Counts:
 def check_ways_out(*, everything: bool = False) -> Counts:
     """See ``accounts.proxies.check``; blocking."""
     accounts = _accounts()
-    return _with_pipe(lambda pipe: proxies.check(pipe, accounts, everything=everything))
+    within = settings_store.current().probe_idle_after * 60
+    return _with_pipe(lambda pipe: proxies.check(pipe, accounts, everything=everything, proven_for=within))
 
 
 def _accounts() -> tuple[AccountView, ...]:

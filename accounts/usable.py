@@ -21,7 +21,7 @@ from accounts import cooldowns, cursor, offered
 from accounts.compile import AccountKind, AccountState, AccountView, Transport
 from accounts.credentials import Bearers
 from accounts.failures import CONSEQUENCES, Grain
-from accounts.knowledge import USABLE, Usable, announce
+from accounts.knowledge import USABLE, Usable, announce, served_since
 from accounts.models import Cooldown
 from accounts.offered import Offered
 from core.outbound import Outbound
@@ -30,6 +30,9 @@ from core.settings import Settings
 from ir.errors import Fault, Reason
 
 log = logging.getLogger(__name__)
+
+PROVEN_FRESH = 900.0
+"""Seconds for which the list of an account is not asked for again while traffic proves that the account is well."""
 
 TIMEOUT = 5.0
 AT_ONCE = 3
@@ -40,22 +43,26 @@ _decoder = msgspec.json.Decoder(Usable)
 
 class Harvest(Struct, frozen=True):
     """``found``: fresh answers by account id; ``offered``: every model that any of them named; ``failed``: how many did
-    not answer."""
+    not answer; ``kept``: names on the lists of accounts that were not asked, because their traffic proves them."""
 
     found: Mapping[int, Usable] = {}
     offered: Mapping[str, Offered] = {}
     failed: int = 0
+    kept: frozenset[str] = frozenset()
 
 
 async def refresh(
     pipe: Pipe, accounts: Iterable[AccountView], sealed: Mapping[int, bytes], knobs: Settings | None = None
 ) -> Harvest:
-    """Asks for every ready Cursor account and keeps the answers. A refused account suffers what the fault calls for.
-
-    Raises ``PipeDown``.
+    """Asks for every ready Cursor account and keeps the answers, save those that served lately and whose list is young.
+    A refused account suffers what the fault calls for. Raises ``PipeDown``.
     """
+    knobs = knobs or Settings()
     ready = [each for each in accounts if each.kind is AccountKind.CURSOR and each.state is AccountState.READY]
-    round_ = _Round(pipe, knobs or Settings())
+    proven = await _proven(pipe, knobs.probe_idle_after * 60)
+    kept = frozenset(name for each in ready if each.id in proven for name in proven[each.id].models)
+    ready = [each for each in ready if each.id not in proven]
+    round_ = _Round(pipe, knobs)
     lists = await asyncio.gather(*(round_.ask(account, sealed[account.credential_id]) for account in ready))
     models = offered.merge([*(several for several in lists if several is not None), round_.details])
     bases = {one.id: one.base for one in offered.fold(models)[1]}
@@ -68,7 +75,16 @@ async def refresh(
             await pipe.call("HSET", USABLE, account.id, msgspec.json.encode(found[account.id]))
     await announce(pipe)
     known = {one.id for several in lists if several is not None for one in several}
-    return Harvest(found, {name: one for name, one in models.items() if name in known}, lists.count(None))
+    return Harvest(found, {name: one for name, one in models.items() if name in known}, lists.count(None), kept)
+
+
+async def _proven(pipe: Pipe, within: float) -> dict[int, Usable]:
+    """The accounts that nobody need ask now, with their lists."""
+    now = time.time()
+    served = await served_since(pipe, now - within)
+    lists = {number: await pipe.call("HGET", USABLE, number) for number in served}
+    young = {number: _decoder.decode(kept) for number, kept in lists.items() if kept}
+    return {number: usable for number, usable in young.items() if usable.at >= now - PROVEN_FRESH}
 
 
 class _Round:

@@ -15,6 +15,7 @@ TIMETABLE: Mapping[str, float] = {
     "accounts.tasks.renew_credentials": 60,
     "accounts.tasks.check_proxies": 60,
     "accounts.tasks.refresh_quotas": 600,
+    "accounts.tasks.sweep_knowledge": 3600,
     "gateway.tasks.sweep_conversations": 600,
     "gateway.tasks.sweep_cloud_agents": 60,
 }

@@ -183,6 +183,10 @@ class Settings:
         "enables them.",
         group="Health",
     )
+    probe_idle_after: int = _knob(
+        10, "Minutes without a served request after which an account and its way out are asked how they are.",
+        low=1, high=1440, unit="min", group="Health",
+    )  # fmt: skip
 
 
 KNOBS: Mapping[str, Knob] = {

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any
 
 from accounts.compile import AccountView
-from accounts.knowledge import Knowledge
+from accounts.knowledge import Knowledge, note_served
 from accounts.leases import NOBODY, RELEASE, TAKE, Caller, Lease, Refused, Shortage, Slots
 from accounts.lines import JOIN, Place
 from accounts.pool import Choice, PoolView, choose
@@ -31,7 +31,7 @@ from core.redis_pipe import Pipe, PipeDown, PipeError
 from gateway.queue import Queue, may_pass
 from gateway.trace import Tracer
 from ir.errors import ApiError, Culprit, Kind
-from ops.record import Record
+from ops.record import Outcome, Record
 from ops.recorder import CLOSE, Recorder
 
 NOBODY_THERE = Refused(Shortage.NO_ACCOUNT)
@@ -55,6 +55,7 @@ class Ledger:
         self.stats = Stats()
         self.knowledge = Knowledge(pipe)
         self.slot_life = 600.0
+        self._served: set[int] = set()
         self._open: weakref.WeakSet[Entry] = weakref.WeakSet()
         self._closing: set[asyncio.Future[Any]] = set()
         self._beating: asyncio.Task[None] | None = None
@@ -96,6 +97,8 @@ class Ledger:
     def file(self, entry: Entry) -> asyncio.Future[Any]:
         """Sends the closing command and keeps watch over it."""
         self._open.discard(entry)
+        if entry.served is not None:
+            self._served.add(entry.served)
         record, trace = entry.record, entry.trace.encode(entry.record)
         sent = self.recorder.close(record, trace)
         self._closing.add(sent)
@@ -125,8 +128,10 @@ class Ledger:
             await asyncio.sleep(BEAT_EVERY)
             try:
                 await self.recorder.beat()
-                await self.knowledge.refresh()
                 await self.slots.renew([entry.record.request_id for entry in self._open], life=self.slot_life)
+                await self.knowledge.refresh()
+                served, self._served = self._served, set()
+                await note_served(self.pipe, served, time.time())
             except (PipeDown, PipeError) as error:
                 log.warning("no beat: %s", type(error).__name__)
 
@@ -142,6 +147,11 @@ class Entry:
         self._lease: Lease | None = None
         self._since = 0.0
         self._closed = False
+
+    @property
+    def served(self) -> int | None:
+        """The account that has answered, once the record says so."""
+        return self._lease.account.id if self._lease is not None and self.record.outcome is Outcome.OK else None
 
     async def take(
         self,

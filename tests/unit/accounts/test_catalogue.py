@@ -77,6 +77,14 @@ def test_a_model_that_nobody_offers_any_more_is_marked_and_stays() -> None:
     assert row("composer-2.5").missing_since is None
 
 
+def test_a_model_that_others_are_offered_is_not_missing() -> None:
+    ensure_catalogue()
+    offered = {"gpt-5.2": Offered("gpt-5.2")}
+    learn(offered, NOW, complete=True, enable=False, elsewhere=frozenset({"composer-2.5"}))
+    assert row("composer-2.5").missing_since is None
+    assert row("claude-opus-4.6").missing_since == NOW
+
+
 def test_an_answer_without_models_marks_nothing() -> None:
     ensure_catalogue()
     offer()

@@ -6,15 +6,18 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 import redis
+from django.conf import LazySettings
 
-from accounts import cursor, health
+from accounts import cursor, health, verbs
 from accounts.compile import AccountKind, AccountState, AccountView, Transport
 from accounts.cooldowns import EFFECTS
 from accounts.credentials import Bearers
 from accounts.cursor import Token
 from accounts.failures import Next
+from accounts.knowledge import QUOTA, SERVED, USABLE
 from accounts.leases import cooldowns_key
 from accounts.offered import Offered
+from accounts.proxies import CHECKS
 from core.encryption import seal
 from core.outbound import AllowList, Outbound
 from core.redis_pipe import Pipe
@@ -93,3 +96,16 @@ async def test_a_refused_question_tells_the_row_of_the_table_and_changes_nothing
     assert answer.consequence is not None
     assert (answer.consequence.next, answer.consequence.state) == (Next.SWITCH, AccountState.NEEDS_SIGN_IN)
     assert not client.exists(cooldowns_key(1), EFFECTS)
+
+
+@pytest.mark.django_db
+def test_what_is_known_of_accounts_that_are_gone_is_forgotten(client: redis.Redis, settings: LazySettings) -> None:
+    settings.POOLGATE_UPSTREAM_HOSTS = ["127.0.0.1"]
+    row = verbs.create_cursor_account("alpha", "crsr_sim_alpha", "http://127.0.0.1:1")
+    for name in (USABLE, QUOTA, SERVED):
+        client.hset(name, mapping={str(row.pk): "x", str(row.pk + 1): "x"})
+    client.hset(CHECKS, mapping={"direct": "x", "77": "x"})
+    assert health.sweep(client) == 4
+    assert client.hkeys(USABLE) == [str(row.pk).encode()]
+    assert client.hkeys(CHECKS) == [b"direct"]
+    assert health.sweep(client) == 0

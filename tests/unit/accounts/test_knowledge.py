@@ -125,3 +125,14 @@ def test_without_buckets_the_total_counts_for_both() -> None:
 def test_an_answer_that_tells_nothing_is_none(answer: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         read_quota(answer, NOW)
+
+
+async def test_what_cannot_be_read_is_not_known_and_spoils_nothing_else(pipe: Pipe, knowledge: Knowledge) -> None:
+    await tell(pipe, 1, "gpt-1")
+    await tell(pipe, 2, "gpt-2")
+    await pipe.call("HSET", USABLE, 2, b"of another version")
+    await pipe.call("HSET", QUOTA, 1, b"{}")
+    await announce(pipe)
+    await knowledge.refresh()
+    assert knowledge.barred(2, "gpt-1") is None
+    assert knowledge.barred(1, "gpt-1") is None

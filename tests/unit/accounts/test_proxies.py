@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from accounts import proxies, verbs
 from accounts.compile import AccountKind, AccountState, AccountView, Transport, compile_account
+from accounts.knowledge import note_served
 from accounts.models import Account, Proxy
 from accounts.proxies import CHECKS, Check
 from accounts.troubles import TROUBLE
@@ -174,6 +175,16 @@ async def test_a_resting_way_out_that_answers_rests_no_more_and_a_dead_one_goes_
         assert sorted(client.hkeys(TROUBLE)) == [b"circuit|x", b"egress|2"]
         assert await proxies.check(pipe, accounts) == {"asked": 1, "failed": 1, "back": 0}
         assert await proxies.check(pipe, accounts, everything=True) == {"asked": 2, "failed": 1, "back": 0}
+
+
+async def test_a_way_out_that_traffic_proves_is_not_looked_at_unless_it_rests(pipe: Pipe, client: redis.Redis) -> None:
+    async with answering() as upstream:
+        accounts = [view(upstream)]
+        await note_served(pipe, [1], time.time() - 30)
+        assert (await proxies.check(pipe, accounts, proven_for=60))["asked"] == 0
+        assert (await proxies.check(pipe, accounts, proven_for=10))["asked"] == 1
+        client.hset(TROUBLE, "egress|direct", str(int((time.time() + 600) * 1000)))
+        assert (await proxies.check(pipe, accounts, proven_for=60))["back"] == 1
 
 
 def test_proxies_are_added_listed_and_switched_off_by_command(

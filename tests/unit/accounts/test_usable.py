@@ -14,11 +14,11 @@ from accounts import cursor, usable, verbs
 from accounts.compile import AccountKind, AccountState, AccountView, Transport
 from accounts.cooldowns import EFFECTS
 from accounts.cursor import Token
-from accounts.knowledge import Usable
+from accounts.knowledge import USABLE, Usable, note_served
 from accounts.leases import cooldowns_key
 from accounts.models import Account, Cooldown
 from accounts.offered import Offered
-from accounts.usable import end_gates, refresh
+from accounts.usable import PROVEN_FRESH, end_gates, refresh
 from core.encryption import seal
 from core.outbound import Outbound
 from core.redis_pipe import Pipe
@@ -134,3 +134,19 @@ def test_only_the_rest_of_a_gated_model_that_is_usable_ends(client: redis.Redis,
     assert end_gates(client, {row.pk: Usable(("gpt-1", "gpt-3"), 1.0)}) == 1
     assert sorted(client.hkeys(cooldowns_key(row.pk))) == [b"gpt-2", b"gpt-3"]
     assert sorted(Cooldown.objects.values_list("model", flat=True)) == ["gpt-2", "gpt-3"]
+
+
+async def test_an_account_that_served_lately_is_not_asked_while_its_list_is_young(
+    pipe: Pipe, upstream: Upstream, client: redis.Redis
+) -> None:
+    accounts, sealed = [account(1), account(2)], {1: seal("k1"), 2: seal("k2")}
+    await refresh(pipe, accounts, sealed)
+    await note_served(pipe, [1], time.time() - 60)
+    await note_served(pipe, [2], time.time() - 3600)
+    upstream.asked.clear()
+    harvest = await refresh(pipe, accounts, sealed)
+    assert (sorted(harvest.found), len(upstream.asked)) == ([2], 1)
+    assert "gpt-1" in harvest.kept
+    old = Usable(("gpt-1",), time.time() - PROVEN_FRESH - 1)
+    client.hset(USABLE, "1", msgspec.json.encode(old))
+    assert sorted((await refresh(pipe, accounts, sealed)).found) == [1, 2]

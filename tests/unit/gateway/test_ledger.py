@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from accounts.compile import AccountKind, AccountView, Transport
+from accounts.knowledge import served_since
 from accounts.leases import Caller, Lease, Refused, Shortage, cooldowns_key, held_key, slots_key
 from core.redis_pipe import Argument, Pipe, read_url
 from gateway import ledger as ledger_module
@@ -278,6 +280,20 @@ async def test_the_beat_shows_life_and_renews_what_runs(pipe: Pipe, monkeypatch:
     await entry.close()
     await ledger.stop()
     assert await pipe.call("EXISTS", alive_key("one")) == 0
+
+
+async def test_the_beat_tells_which_accounts_have_answered_well(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "BEAT_EVERY", 0.02)
+    ledger = Ledger(pipe, "one")
+    await ledger.start()
+    for number, outcome in ((1, Outcome.OK), (2, Outcome.UPSTREAM_ERROR)):
+        entry = ledger.admit(record(f"r{number}"))
+        await entry.take([account(number)], "m")
+        entry.record.outcome = outcome
+        await entry.close()
+    await asyncio.sleep(0.2)
+    assert await served_since(pipe, time.time() - 10) == {1}
+    await ledger.stop()
 
 
 async def test_a_request_that_was_dropped_without_closing_is_not_renewed_for_ever(
