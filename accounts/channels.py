@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from accounts.models import Channel
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
-DIALECTS = ("openai", "reasoner", "qwen", "typed", "openrouter", "adaptive", "budget", "silent")
+DIALECTS = ("openai", "reasoner", "qwen", "typed", "openrouter", "adaptive", "adaptive_46", "budget", "silent")
 """Names of the rows in ``gateway.upstreams.dialects``; none means: told by host and model."""
 
 CUSTOM = "custom"

@@ -89,6 +89,13 @@ class Consequence(Struct, frozen=True):
     refresh_first: bool = False
 
 
+PAUSES: Mapping[Reason, float] = {Reason.CAPACITY: 0.5, Reason.TRANSIENT: 0.25, Reason.CUT: 0.1}
+"""Seconds before the same account is tried once more; up to three times as long by chance, so that callers do not
+march."""
+
+PROVIDER_PAUSES = (2.0, 5.0, 10.0)
+"""Seconds before each further try of a provider account that nobody else can stand in for; up to a quarter longer."""
+
 BRIDGE = Rest(10 * MINUTE)
 """With a change of state: rests the account at once, until the change has reached every process."""
 
@@ -168,6 +175,19 @@ def hint_of(fault: Fault) -> float | None:
     rest = CONSEQUENCES[fault.reason].rest
     hint = fault.retry_after
     return hint if rest is not None and hint is not None and 0 < hint <= rest.longest_hint else None
+
+
+def provider_tries(fault: Fault, most: int) -> int:
+    """How often a provider account without another beside it is asked again after ``fault``: not at all where waiting
+    does not help, or where the provider itself asks for more time than a caller has."""
+    if fault.reason not in PAUSES or (fault.retry_after or 0) > PROVIDER_PAUSES[-1]:
+        return 0
+    return min(most, len(PROVIDER_PAUSES))
+
+
+def provider_pause(fault: Fault, tries: int) -> float:
+    """Seconds before the next try after so many, at least what the provider itself asks for."""
+    return max(PROVIDER_PAUSES[min(tries, len(PROVIDER_PAUSES)) - 1], fault.retry_after or 0)
 
 
 def is_tentative(fault: Fault) -> bool:

@@ -95,6 +95,10 @@ class Settings:
         unit="parts", group="Budgets",
     )  # fmt: skip
     max_attempts: int = _knob(3, "Accounts tried for one request.", low=1, high=5, unit="accounts", group="Failover")
+    provider_retries: int = _knob(
+        3, "Further tries, after 2, 5 and 10 seconds, of a provider account that no other can stand in for; 0: one, at "
+        "once.", low=0, high=3, unit="tries", group="Failover",
+    )  # fmt: skip
     retry_share: float = _knob(
         0.2, "Second attempts that one process makes, for each request of the last 10 seconds.", low=0, high=5,
         group="Failover",

@@ -16,8 +16,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from accounts.compile import AccountView
-from accounts.failures import CONSEQUENCES, Next
-from accounts.kinds import Transport
+from accounts.failures import CONSEQUENCES, PAUSES, Next, provider_pause, provider_tries
+from accounts.kinds import AccountKind, Transport
 from accounts.leases import Caller, Lease, Refused, Shortage
 from accounts.troubles import egress_of, upstream_of
 from core import metrics
@@ -36,10 +36,6 @@ from ops.trace import Affinity, Committed, Fallback, Judged, Mark, Moved, Troubl
 
 LAST_START = 60.0
 """Seconds after arrival beyond which no new attempt begins: the caller has waited long enough to be told."""
-
-PAUSES = {Reason.CAPACITY: 0.5, Reason.TRANSIENT: 0.25, Reason.CUT: 0.1}
-"""Seconds before the same account is tried once more; up to three times as long by chance, so that callers do not
-march."""
 
 
 class Turn:
@@ -127,7 +123,7 @@ class Turn:
         if falls:
             self._trace.add(Fallback(self._at(), lease.account.id, self._attempts.way(lease.account)))
             return lease
-        pause = PAUSES.get(fault.reason, 0.0) * (1 + 2 * random.random()) if move is Next.SAME else 0.0
+        pause = self._pause(fault, lease) if move is Next.SAME else 0.0
         self._trace.add(Moved(self._at(), move, round(pause * 1000)))
         if move is Next.SWITCH:
             metrics.count_switch(fault.reason)
@@ -311,7 +307,7 @@ class Turn:
         move = consequence.next
         if move is Next.SAME:
             again = self._times(fault.reason, lease if consequence.then is Next.SWITCH else None) > 1
-            move = consequence.then if again else Next.SAME
+            move = consequence.then if again and not self._insists(fault, lease) else Next.SAME
         if fault.reason is Reason.EMPTY and len(self._left) + 1 >= len(self._route.candidates):
             return Next.SAME  # there is no other to ask
         if move is Next.SWITCH and not self._may_switch(fault.reason, consequence.switches):
@@ -323,6 +319,18 @@ class Turn:
         if len(self._left) + 1 >= self._settings.max_attempts:
             return False
         return most is None or sum(seen is reason for _, seen in self._seen) <= most
+
+    def _insists(self, fault: Fault, lease: Lease) -> bool:
+        """Whether a provider account is asked again because nobody can stand in for it."""
+        if lease.account.kind is not AccountKind.PROVIDER or len(self._route.candidates) > 1:
+            return False
+        return self._seen.total() <= provider_tries(fault, self._settings.provider_retries)
+
+    def _pause(self, fault: Fault, lease: Lease) -> float:
+        """Seconds before the same account is asked again."""
+        if self._insists(fault, lease):
+            return provider_pause(fault, self._seen.total()) * (1 + random.random() / 4)
+        return PAUSES.get(fault.reason, 0.0) * (1 + 2 * random.random())
 
     def _times(self, reason: Reason, lease: Lease | None) -> int:
         """How often it went wrong this way: on one account, or on all where another would be no better."""

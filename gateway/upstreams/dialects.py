@@ -26,7 +26,8 @@ class Dialect(Struct, frozen=True):
 
     ``on`` and ``off`` are put into the body beside them; ``effort`` and ``budget`` are the paths that take those.
     ``budgeted``: thinking is always asked for by a number of tokens. ``usual`` is the effort where thinking is wanted,
-    none is named, and nothing else turns it on. ``limit`` is Chat's name of the output limit.
+    none is named, and nothing else turns it on. ``limit`` is Chat's name of the output limit. ``highest`` stands in
+    for the effort xhigh where that is unknown.
     """
 
     native: bool = False
@@ -38,6 +39,7 @@ class Dialect(Struct, frozen=True):
     effort: str = ""
     budget: str = ""
     limit: str = "max_tokens"
+    highest: str = ""
 
     def told(self, thinking: Thinking, channel: ChannelView, limit: int) -> Thinking:
         """What the client role is told, in the words of its wire."""
@@ -46,6 +48,8 @@ class Dialect(Struct, frozen=True):
             return silent
         if not self.budgeted:
             effort = thinking.effort or effort_of(thinking) or (self.usual if thinking.enabled else "") or None
+            if self.highest and effort == "xhigh":
+                effort = self.highest
             return structs.replace(thinking, budget_tokens=None, effort=effort)
         budget = min(thinking.budget_tokens or channel.thinking_budget, limit - 1)
         if not thinking.enabled or budget < LEAST_BUDGET:
@@ -85,7 +89,8 @@ TABLE: Mapping[str, Dialect] = {
         on={"reasoning": {"enabled": True}}, off={"reasoning": {"enabled": False}},
         effort="reasoning.effort", budget="reasoning.max_tokens",
     ),
-    "adaptive": Dialect(native=True, native_off=True),
+    "adaptive": Dialect(native=True, native_off=True, usual="xhigh"),
+    "adaptive_46": Dialect(native=True, native_off=True, usual="high", highest="high"),  # has no xhigh yet
     "budget": Dialect(native=True, native_off=True, budgeted=True),
     "silent": Dialect(),
 }  # fmt: skip
@@ -100,6 +105,7 @@ RULES: Mapping[Transport, tuple[tuple[str, str], ...]] = {
     ),
     Transport.OPENAI_RESPONSES: ((r"\bgpt-(5\.[1-9]|[6-9])", "openai"),),
     Transport.ANTHROPIC_MESSAGES: (
+        (r"claude-(opus|sonnet)-4[.-]6\b", "adaptive_46"),
         (r"claude-(opus|sonnet)-4[.-][6-9]\b|claude-[a-z]+-([5-9]|\d\d)\b", "adaptive"),
         (r"", "budget"),
     ),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.turns import CHAT, MESSAGES, PATHS, RESPONSES, Answer, Turn, ask, failed, piece, streamed
+from tests.functional.turns import CHAT, MESSAGES, PATHS, RESPONSES, Answer, Turn, ask, body_of, failed, piece, streamed
 from tests.plugins.house import House, eventually
 
 PROVIDERS = {"openai": "openai-sim", "responses": "responses-sim", "anthropic": "anthropic-sim"}
@@ -193,6 +193,29 @@ def test_a_200_that_is_no_answer(house: House, provider: str, quirk: str, reason
     answer, reply = ask(house.url, house.key, CHAT, PROVIDERS[provider], script(f"sim-quirk-{quirk}"))
     assert answer.status in (502, 503)
     assert house.record(reply.headers["x-request-id"])["reason"] == reason
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("n", 2), ("logprobs", True), ("audio", {"voice": "a", "format": "wav"}), ("modalities", ["text", "audio"])],
+)
+def test_what_no_other_account_could_do_is_refused_by_name_by_a_provider_too(
+    house: House, field: str, value: object
+) -> None:
+    _, reply = ask(house.url, house.key, CHAT, PROVIDERS["openai"], Turn("Hi", more={field: value}))
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, field)
+
+
+@pytest.mark.parametrize("path", [RESPONSES, MESSAGES])
+def test_a_tool_that_runs_at_the_vendor_is_left_out_and_listed(house: House, path: str) -> None:
+    """Chat has none."""
+    hosted = {RESPONSES: {"type": "web_search"}, MESSAGES: {"type": "web_search_20250305", "name": "web_search"}}[path]
+    asked = Turn("SAYTEXT x END", tools=("weather",))
+    asked.more = {"tools": [*body_of(path, "m", asked)["tools"], hosted]}
+    _, reply = ask(house.url, house.key, path, PROVIDERS[SAME[path]], asked)
+    assert reply.status_code == 200
+    assert "tools" in reply.headers["x-poolgate-ignored"]
+    assert [tool["name"] for tool in last_run(house)["tools"]] == ["weather"]
 
 
 @matrix

@@ -120,8 +120,8 @@ def house_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     workers = os.environ.get("POOLGATE_TEST_WEB_WORKERS", "1")
     with Instance(tmp_path_factory.mktemp("house") / "data", "--demo", "--workers", workers) as instance:
         house = House(instance)
-        # Tests let more go wrong in ten seconds than any outage.
-        house.set(retry_floor=10_000, circuit_failures=1_000_000)
+        # Tests let more go wrong in ten seconds than any outage, and wait for no provider that will not come back.
+        house.set(retry_floor=10_000, circuit_failures=1_000_000, provider_retries=0)
         house._turned.clear()
         try:
             yield house

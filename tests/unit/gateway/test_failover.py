@@ -120,6 +120,7 @@ class Pool:
         broken: Fault | None = None,
         started: float = 0.0,
         proxies: Sequence[int] = (),
+        kind: AccountKind = AccountKind.CURSOR,
         **knobs: Any,
     ) -> str:
         """What the caller got: the text, or the error's code."""
@@ -129,7 +130,7 @@ class Pool:
             AccountView(
                 number,
                 "a",
-                AccountKind.CURSOR,
+                kind,
                 Transport.AGENT_RPC,
                 "http://up",
                 frozenset({1}),
@@ -231,6 +232,53 @@ async def test_an_account_that_answers_at_its_second_try_is_to_blame_for_nothing
     assert await pool.ask([Reason.TRANSIENT, None], [None]) == "hello"
     assert pool.upstream.asked == [1, 1]
     assert (await pool.rests(), pool.steps(Judged)) == ({}, [])
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses between tries, which take no time."""
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", note)
+    return pauses
+
+
+async def test_a_provider_that_stands_alone_is_asked_again_after_2_5_and_10_seconds(
+    pool: Pool, slept: list[float]
+) -> None:
+    script = [Reason.CAPACITY, Reason.CUT, Reason.TRANSIENT, None]
+    assert await pool.ask(script, kind=AccountKind.PROVIDER) == "hello"
+    pauses = [pause for pause in slept if pause >= 1]
+    assert [low <= pause <= low * 1.25 for low, pause in zip((2, 5, 10), pauses, strict=True)] == [True] * 3
+    slept.clear()
+    assert await pool.ask([Reason.CAPACITY], kind=AccountKind.PROVIDER) != "hello"
+    assert len(pool.upstream.asked) == 4
+    assert await pool.ask([Reason.CAPACITY], kind=AccountKind.PROVIDER, provider_retries=0) != "hello"
+    assert len(pool.upstream.asked) == 2
+
+
+async def test_a_provider_is_given_the_time_that_it_asks_for_and_none_beyond_ten_seconds(
+    pool: Pool, slept: list[float]
+) -> None:
+    hinted = fault(Reason.CAPACITY, retry_after=8.0)
+    assert await pool.ask([hinted, None], kind=AccountKind.PROVIDER) == "hello"
+    assert 8 <= max(slept) <= 10
+    slept.clear()
+    late = fault(Reason.CAPACITY, retry_after=60.0)
+    await pool.ask([late], kind=AccountKind.PROVIDER)
+    assert len(pool.upstream.asked) == 2
+    assert not [pause for pause in slept if pause >= 1]
+
+
+async def test_a_provider_with_another_beside_it_is_not_waited_for(pool: Pool, slept: list[float]) -> None:
+    assert await pool.ask([Reason.CAPACITY], [None], kind=AccountKind.PROVIDER) == "hello"
+    assert pool.upstream.asked == [1, 1, 2]
+    assert not [pause for pause in slept if pause >= 1]
 
 
 async def test_failures_of_several_kinds_prove_nothing_and_the_hold_passes_by_itself(pool: Pool) -> None:

@@ -95,10 +95,23 @@ def test_a_budget_goes_where_the_vendor_takes_one() -> None:
         assert think(MESSAGES, thinking, dialect="adaptive")["output_config"] == {"effort": effort}
 
 
-@pytest.mark.parametrize("model", ["claude-opus-4-6", "claude-sonnet-4.7", "claude-opus-5", "claude-haiku-12"])
-def test_newer_claudes_think_adaptively(model: str) -> None:
-    assert think(MESSAGES, ON, model=model) == {"thinking": {"type": "adaptive"}}
+@pytest.mark.parametrize(
+    ("model", "effort"),
+    [
+        ("claude-opus-4-6", "high"),
+        ("claude-sonnet-4.7", "xhigh"),
+        ("claude-opus-5", "xhigh"),
+        ("claude-haiku-12", "xhigh"),
+    ],
+)
+def test_newer_claudes_think_adaptively_and_hard_where_nobody_names_an_effort(model: str, effort: str) -> None:
+    adaptive = {"type": "adaptive"}
+    assert think(MESSAGES, ON, model=model) == {"thinking": adaptive, "output_config": {"effort": effort}}
     assert think(MESSAGES, OFF, model=model) == {"thinking": {"type": "disabled"}}
+    named = Thinking(enabled=True, effort="low")
+    assert think(MESSAGES, named, model=model)["output_config"] == {"effort": "low"}
+    most = Thinking(enabled=True, effort="xhigh")
+    assert think(MESSAGES, most, model=model)["output_config"] == {"effort": effort}
 
 
 @pytest.mark.parametrize(
