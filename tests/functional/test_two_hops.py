@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.functional.turns import CHAT, MESSAGES, PATHS, RESPONSES, Answer, Turn, ask, failed, piece, streamed
+from tests.plugins.house import House
 from tests.plugins.instance import Instance, manage
 
 MODEL = "claude-sonnet-4.6"
@@ -43,6 +44,7 @@ TURNS: dict[str, dict[str, Any]] = {
 class Gateway:
     url: str
     key: str
+    house: House
 
     def ask(self, path: str, model: str, **turn: Any) -> Answer:
         return ask(self.url, self.key, path, model, Turn(**turn))[0]
@@ -51,15 +53,26 @@ class Gateway:
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     with Instance(tmp_path_factory.mktemp("hops") / "data", "--demo", **INSIDE) as instance:
-        found = Gateway(instance.ready["base_url"], instance.ready["api_key"])
+        house = House(instance)
+        found = Gateway(instance.ready["base_url"], instance.ready["api_key"], house)
         for kind in KINDS:
             words = ("--group", "demo", "--kind", kind, "--base-url", found.url, "--models", f"via-{kind}={MODEL}")
             done = manage(instance.data_dir, "accounts", "add-provider", kind, *words, typed=found.key, **INSIDE)
             assert done.returncode == 0, done.stderr
-        for name, value in (("expose_thinking", "true"), ("tool_call_window", "0.2")):
+        for name, value in (("expose_thinking", "true"), ("tool_call_window", "0.2"), ("provider_retries", "0")):
             assert manage(instance.data_dir, "settings", "set", name, value).returncode == 0
         _wait_for(found)
-        yield found
+        try:
+            yield found
+        finally:
+            house.close()
+
+
+@pytest.fixture
+def calm(gateway: Gateway) -> Gateway:
+    """Nothing that earlier tests broke stands in the way: no rest, and no circuit."""
+    gateway.house.forget_rests()
+    return gateway
 
 
 def _wait_for(gateway: Gateway) -> None:
@@ -103,8 +116,8 @@ def test_a_stream_over_two_hops_is_as_long(gateway: Gateway, kind: str, path: st
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_answer_that_breaks_at_the_far_end_breaks_here(gateway: Gateway, kind: str, path: str) -> None:
-    with streamed(gateway.url, gateway.key, path, f"via-{kind}", Turn("SCRIPT sim-cut-5 END")) as (_, frames):
+def test_an_answer_that_breaks_at_the_far_end_breaks_here(calm: Gateway, kind: str, path: str) -> None:
+    with streamed(calm.url, calm.key, path, f"via-{kind}", Turn("SCRIPT sim-cut-5 END")) as (_, frames):
         seen = list(frames)
     assert "".join(piece(path, frame) for frame in seen).split() == ["lorem", "ipsum", "dolor", "sit", "amet"]
     assert failed(path, seen[-1])
@@ -112,6 +125,6 @@ def test_an_answer_that_breaks_at_the_far_end_breaks_here(gateway: Gateway, kind
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_prompt_too_long_for_the_far_end_is_too_long_here(gateway: Gateway, kind: str, path: str) -> None:
+def test_a_prompt_too_long_for_the_far_end_is_too_long_here(calm: Gateway, kind: str, path: str) -> None:
     text = "SCRIPT sim-error-context_too_large END"
-    assert gateway.ask(path, MODEL, text=text) == gateway.ask(path, f"via-{kind}", text=text)
+    assert calm.ask(path, MODEL, text=text) == calm.ask(path, f"via-{kind}", text=text)
