@@ -26,6 +26,8 @@ from typing import Any
 from msgspec import Struct
 
 from accounts.compile import AccountView
+from accounts.hints import Hints
+from accounts.pool import Choice
 from core.redis_pipe import Pipe, Script
 
 FIRST_LOOK, FURTHER_LOOKS = 3, 16
@@ -33,8 +35,7 @@ FIRST_LOOK, FURTHER_LOOKS = 3, 16
 it has not, the pool is close to full and the next look is a wide one."""
 
 HINT_LIFE = 5.0
-"""Seconds for which a cooldown heard of is believed without asking (an admin may clear it at any time), and after
-which, at twice as many at the latest, the load of an account that was not looked at is forgotten."""
+"""Seconds after which, at twice as many at the latest, the load of an account that was not looked at is forgotten."""
 
 CANARY_LIFE = 30.0
 """Seconds for which nobody else is let at an account that comes back from a rest while one request tries it."""
@@ -228,13 +229,14 @@ class Passed(Struct, frozen=True):
 
 class Lease(Struct, frozen=True):
     """A slot on an account, held by a request. ``load``: how many others the account was serving. ``canary``: the
-    account comes back from a rest, and this request tries it."""
+    account comes back from a rest, and this request tries it. ``choice``: why it was looked at."""
 
     account: AccountView
     holder: str
     load: int
     canary: bool = False
     passed: tuple[Passed, ...] = ()
+    choice: Choice | None = None
 
 
 class Refused(Struct, frozen=True):
@@ -267,7 +269,7 @@ class Slots:
         self._pipe = pipe
         self._held = held_key(process)
         self._clock = clock
-        self._cooled: dict[tuple[int, str], float] = {}
+        self.hints = Hints(clock)
         self._loads: dict[int, int] = {}
         self._heard: set[int] = set()
         self._crowded_until = 0.0
@@ -280,17 +282,6 @@ class Slots:
             self._heard.clear()
             self._forgets_at = self._clock() + HINT_LIFE
         return self._loads
-
-    def cooled(self) -> set[tuple[int, str]]:
-        """What was heard to rest, lately enough to be believed."""
-        now = self._clock()
-        for what in [what for what, until in self._cooled.items() if until <= now]:
-            del self._cooled[what]
-        return set(self._cooled)
-
-    def forget_rests(self) -> None:
-        """Believes nothing that was heard of rests: an admin may have ended some."""
-        self._cooled.clear()
 
     async def take(
         self,
@@ -377,7 +368,7 @@ class Slots:
                 if load + 1 >= CROWDED * account.slots:
                     self._crowded_until = self._clock() + HINT_LIFE
             else:
-                self._cooled[account.id, model] = self._clock() + min(-load / 1000, HINT_LIFE)
+                self.hints.hear(account.id, model, -load / 1000)
 
 
 def _passed(batch: Sequence[AccountView], seen: Sequence[int], which: int) -> list[Passed]:

@@ -105,6 +105,9 @@ class PoolView(Struct, frozen=True):
         return replace(self, cooled=(), egress=(), floor=0.0)
 
 
+CALM = PoolView()
+
+
 class Terms(Struct, frozen=True):
     """What a score is made of, each from 0 (best) to 1, save a load of more requests than slots."""
 

@@ -166,6 +166,19 @@ class Settings:
         group="Pool",
     )  # fmt: skip
     wait_for_slot: float = _knob(5.0, "Longest wait for a free account slot.", low=0, high=45, unit="s", group="Pool")
+    sticky_enabled: bool = _knob(True, "Prefer the account that a conversation was last served by.", group="Pool")
+    sticky_ttl: float = _knob(
+        3600.0, "A conversation is bound to its account for this long after each turn.", low=10, high=86_400, unit="s",
+        group="Pool",
+    )  # fmt: skip
+    sticky_longest: float = _knob(
+        86_400.0, "Longest time that a conversation is bound to one account.", low=10, high=30 * 86_400, unit="s",
+        group="Pool",
+    )  # fmt: skip
+    sticky_grace: float = _knob(
+        120.0, "A conversation waits elsewhere for its account when that rests no longer than this, and comes home.",
+        low=0, high=3600, unit="s", group="Pool",
+    )  # fmt: skip
     oauth_client_id: str = _knob(
         "",
         "OAuth client id with which browser logins are refreshed. Empty: a login serves until it ends, then its "

@@ -15,6 +15,7 @@ from accounts.compile import AccountView, Transport
 from accounts.leases import Lease
 from core.settings import Settings
 from gateway import fallback
+from gateway.affinity import Identity
 from gateway.continuation import Continuation, is_plain
 from gateway.contracts import DEFAULT_POLICY, Clocks, Policy, Run, Target
 from gateway.gate import Gate
@@ -32,7 +33,8 @@ from ops.record import Record
 
 class Errand(Struct, frozen=True):
     """A request that may be sent: understood, within its budgets, with somewhere to go; ``input_tokens`` estimated;
-    ``fingerprint`` is its name in ``gateway.refusals``."""
+    ``fingerprint`` is its name in ``gateway.refusals``, ``conversation`` the one that it belongs to, where such stay on
+    their accounts."""
 
     request: Request
     route: Route
@@ -41,6 +43,7 @@ class Errand(Struct, frozen=True):
     check: Check | None = None
     policy: Policy = DEFAULT_POLICY
     fingerprint: str = ""
+    conversation: Identity | None = None
 
 
 class Attempts:

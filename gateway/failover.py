@@ -15,18 +15,20 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from accounts.compile import AccountView
 from accounts.failures import CONSEQUENCES, PAUSES, Next, provider_pause, provider_tries
 from accounts.kinds import AccountKind, Transport
 from accounts.leases import Caller, Lease, Refused, Shortage
+from accounts.pool import CALM, PoolView, Sticky
 from accounts.troubles import egress_of, upstream_of
 from core import metrics
 from core.redis_pipe import PipeDown, PipeError
 from core.settings import Settings
 from gateway import refusals
+from gateway.affinity import Session
 from gateway.attempts import Attempts, Errand
 from gateway.blame import UNMARKED, Blame, Effect, Settled
 from gateway.exhausted import explain, refuse
+from gateway.home import Home
 from gateway.ledger import Entry
 from gateway.registry import Services
 from ir.errors import ApiError, Fault, Reason, Stage
@@ -42,7 +44,14 @@ class Turn:
     """One admitted request on its way through the pool. It owns the run in flight; the entry owns slot and record."""
 
     def __init__(
-        self, errand: Errand, settings: Settings, entry: Entry, services: Services, caller: Caller, started: float
+        self,
+        errand: Errand,
+        settings: Settings,
+        entry: Entry,
+        services: Services,
+        caller: Caller,
+        started: float,
+        session: Session | None = None,
     ) -> None:
         self._route = errand.route
         self._settings = settings
@@ -59,8 +68,9 @@ class Turn:
         self._seen: Counter[tuple[int, Reason]] = Counter()
         self._left: set[int] = set()
         self._closed_ways: set[str] = set()
-        ways = {way for account in errand.route.candidates for way in account.ways}
-        self._only_agents = ways == {Transport.CLOUD_AGENTS}
+        self._home = Home(session, errand.route, entry, services)
+        self._first_output: float | None = None
+        self._only_agents = all(account.ways == (Transport.CLOUD_AGENTS,) for account in errand.route.candidates)
         self._trace.candidates = len(errand.route.candidates)
 
     def last_sign(self) -> float:
@@ -90,6 +100,7 @@ class Turn:
                                 await self._commit(lease, began)
                             yield batch
                     self._note(lease, began)
+                    self._served(lease)
                     return
                 except ApiError:  # the answer came, but the caller's schema is beyond checking
                     self._note(lease, began)
@@ -142,6 +153,7 @@ class Turn:
         memory are asked for in one round trip; a slot that is not used goes back with the record."""
         services = self._services
         services.retries.request()
+        await self._home.hear()
         memory = refusals.ask(services.ledger.pipe, self._fingerprint)
         got: Lease | ApiError
         try:
@@ -174,7 +186,13 @@ class Turn:
         if account is None:
             return None
         asked, route = time.monotonic(), self._route
-        got = await self._entry.take([account], route.upstream_id, caller=self._caller, life=self._settings.slot_ttl)
+        got = await self._entry.take(
+            [account],
+            route.upstream_id,
+            caller=self._caller,
+            life=self._settings.slot_ttl,
+            sticky=Sticky(account.id, hard=True),
+        )
         self._trace.looked(self._at(asked), 0, got)
         if not isinstance(got, Lease):
             self._attempts.let_go()
@@ -186,17 +204,19 @@ class Turn:
         """A slot on an account not left yet. Without one: the last fault's answer, or 503 with the reason's class."""
         if fault is not None and not self._may_begin():
             raise await self._explain(fault)
-        candidates = self._route.candidates
+        known = CALM
         if self._closed_ways or await self._services.troubles.are_known():
-            candidates = await self._open_to(fault)
+            known = await self._known_troubles(fault)
         asked = time.monotonic()
         got = await self._entry.take(
-            candidates,
+            self._route.candidates,
             self._route.upstream_id,
             exclude=self._left,
             caller=self._caller,
             life=self._settings.slot_ttl,
             wait=self._wait(fault),
+            sticky=self._home.sticky,
+            known=known,
         )
         waited = round((time.monotonic() - asked) * 1000)
         self._entry.record.wait_ms += waited
@@ -212,35 +232,28 @@ class Turn:
         longest = self._settings.wait_for_slot
         return longest if fault is None else min(longest, self._started + LAST_START - time.monotonic())
 
-    async def _open_to(self, fault: Fault | None) -> tuple[AccountView, ...]:
-        """The accounts that no trouble stands in the way of, or those that this request may try as a canary.
+    async def _known_troubles(self, fault: Fault | None) -> PoolView:
+        """What stands in the way of more than one account. Where open circuits alone are left, this request may be the
+        canary of one; else the answer is raised.
 
         A way out that failed in this turn, or that rests for all, is taken where there is no other: what came back may
         have been about the account.
         """
-        troubles, accounts = self._services.troubles, self._route.candidates
-        resting, circuits = troubles.resting_egress(), troubles.open_circuits()
-        if self._closed_ways:
-            accounts = tuple(account for account in accounts if egress_of(account) not in self._closed_ways) or accounts
-        if resting:
-            accounts = tuple(account for account in accounts if egress_of(account) not in resting) or accounts
-        if not circuits:
-            return accounts
-        upstream_id = self._route.upstream_id
-        free = tuple(account for account in accounts if upstream_of(account, upstream_id) not in circuits)
-        if free or not accounts:
-            return free
+        troubles, accounts, upstream_id = self._services.troubles, self._route.candidates, self._route.upstream_id
+        egress, circuits = troubles.resting_egress() | self._closed_ways, set(troubles.open_circuits())
+        if not circuits or any(upstream_of(account, upstream_id) not in circuits for account in accounts):
+            return PoolView(egress=egress, circuits=circuits)
         if fault is not None:
             raise await self._explain(fault)
         try:
             allowed, wait = await self._blame.ask_leave(accounts)
         except (PipeDown, PipeError):
-            return accounts  # no slot will be had either, and that is what the caller is told
+            return CALM  # no slot will be had either, and that is what the caller is told
         granted = Trouble.CANARY_GRANTED if allowed else Trouble.CANARY_REFUSED
         self._trace.add(Troubled(self._at(), granted, wait))
         if not allowed:
             raise explain(Fault(Reason.CAPACITY, Stage.CONNECT), wait)
-        return allowed
+        return PoolView(egress=egress, circuits=circuits - {upstream_of(account, upstream_id) for account in allowed})
 
     def _soonest(self, lease: Lease | None = None, refused: Refused | None = None) -> float | None:
         """Seconds until any account of the route can serve again, where that is known of all of them: of those that
@@ -265,8 +278,14 @@ class Turn:
         self._committed = True
         self._trace.add(Committed(self._at()))
         if self._streamed:
-            self._services.pace.note(self._route.upstream_id, time.monotonic() - began)
+            self._first_output = time.monotonic() - began
+            self._services.pace.note(self._route.upstream_id, self._first_output)
         self._settle(await self._blame.answered(lease))
+
+    def _served(self, lease: Lease) -> None:
+        """The whole answer came: it counts for the account, and the conversation is at home there, or comes home."""
+        self._services.ledger.stats.served(lease.account.id, self._route.upstream_id, self._first_output)
+        self._home.served(lease.account)
 
     def _settle(self, settled: Sequence[Settled]) -> None:
         for item in settled:
@@ -284,6 +303,7 @@ class Turn:
         """What the fault does to the account, and to the record. Gives the fault that counts."""
         account = lease.account
         self._seen[account.id, fault.reason] += 1
+        self._services.ledger.stats.failed(account.id, self._route.upstream_id, fault.reason)
         if fault.reason is Reason.AUTH_EXPIRED and self._seen[account.id, fault.reason] > 1:
             # A fresh credential was refused as well: it is not its age.
             fault = Fault(Reason.AUTH_REVOKED, fault.stage, upstream_code=fault.upstream_code)

@@ -1,7 +1,8 @@
 """What one request owns, and that it gives it back exactly once: its record, its slot, its caller's slot.
 
 ``admit`` puts the record into Redis without waiting; ``Entry.take`` follows on the same pipe and gets a slot, so both
-cost one round trip before the upstream call; ``Entry.close`` gives everything back and files the record in one more.
+cost one round trip before the upstream call; ``Entry.close`` gives everything back and files the record in one more,
+and ``bindings`` (commands that say where the conversation is at home) go with it.
 The closing command is on its way before ``close`` can be cancelled, and the ledger sees it through: when Redis does not
 answer, it tries again for ``PATIENCE`` seconds, while the stream that ended has long gone. Should the process die,
 its open records are reaped as lost.
@@ -17,24 +18,28 @@ import logging
 import random
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec import structs
+
 from accounts.compile import AccountView
 from accounts.knowledge import Knowledge, note_served
-from accounts.leases import NOBODY, RELEASE, TAKE, Caller, Lease, Refused, Shortage, Slots
+from accounts.leases import MOST_PASSED, NOBODY, RELEASE, TAKE, Caller, Lease, Passed, Refused, Shortage, Slots
 from accounts.lines import JOIN, Place
-from accounts.pool import Choice, PoolView, choose
+from accounts.pool import CALM, Choice, PoolView, Sticky, Verdict, choose
 from accounts.stats import Stats
 from core.redis_pipe import Pipe, PipeDown, PipeError
+from gateway.affinity import Command
 from gateway.queue import Queue, may_pass
 from gateway.trace import Tracer
 from ir.errors import ApiError, Culprit, Kind
 from ops.record import Outcome, Record
 from ops.recorder import CLOSE, Recorder
 
-NOBODY_THERE = Refused(Shortage.NO_ACCOUNT)
+Order = Callable[..., Iterator[Choice]]
+Take = Callable[..., Awaitable[Lease | Refused]]
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +106,8 @@ class Ledger:
             self._served.add(entry.served)
         record, trace = entry.record, entry.trace.encode(entry.record)
         sent = self.recorder.close(record, trace)
+        for command in entry.bindings:
+            self.pipe.send(*command)  # a preference: when it is lost, the next turn is bound anew
         self._closing.add(sent)
         sent.add_done_callback(lambda reply: self._filed(reply, record, trace))
         return sent
@@ -147,6 +154,7 @@ class Entry:
         self._lease: Lease | None = None
         self._since = 0.0
         self._closed = False
+        self.bindings: Sequence[Command] = ()
 
     @property
     def served(self) -> int | None:
@@ -162,8 +170,11 @@ class Entry:
         caller: Caller = NOBODY,
         life: float = 600.0,
         wait: float = 0.0,
+        sticky: Sticky | None = None,
+        known: PoolView = CALM,
     ) -> Lease | Refused:
-        """A slot on one of ``candidates``; one that was held before is given back. ``model`` is the upstream's name.
+        """A slot on one of ``candidates``; one that was held before is given back. ``model`` is the upstream's name;
+        ``sticky``: the account to prefer; ``known``: what stands in the way beside loads and rests.
 
         Waits up to ``wait`` seconds in line where only slots or a short rest stand in the way, and no longer than that
         makes sense: who would not get a slot in time is told so at once. Raises the 503 ``state_unavailable`` when
@@ -171,7 +182,9 @@ class Entry:
         """
         self.give_back()
         self._ledger.slot_life = life
-        attempt = partial(self._try, candidates, model, exclude, caller, life)
+        order = partial(choose, candidates, model=model, exclude=exclude, sticky=sticky, draws=self._ledger.draws)
+        take = partial(self._ledger.slots.take, model=model, holder=self.record.request_id, life=life, caller=caller)
+        attempt = partial(self._try, order, take, candidates, known, model)
         try:
             answer = await attempt()
             if isinstance(answer, Refused) and may_pass(answer, wait):
@@ -217,29 +230,41 @@ class Entry:
             log.info("the record of %s is filed later", self.record.request_id)
 
     async def _try(
-        self,
-        candidates: Sequence[AccountView],
-        model: str,
-        exclude: Collection[int],
-        caller: Caller,
-        life: float,
+        self, order: Order, take: Take, candidates: Sequence[AccountView], known: PoolView, model: str
     ) -> Lease | Refused:
-        slots, holder = self._ledger.slots, self.record.request_id
-        view = PoolView(
+        slots = self._ledger.slots
+        view = structs.replace(
+            known,
             loads=slots.loads(),
-            cooled=slots.cooled(),
+            cooled=slots.hints.cooled(),
             seen=self._ledger.stats.seen,
             quotas=self._ledger.knowledge.used(model),
             barred=self._ledger.knowledge.barred,
         )
-        order = partial(choose, candidates, model=model, exclude=exclude, draws=self._ledger.draws)
-        take = partial(slots.take, life=life, caller=caller, crowd=slots.crowd(candidates))
-        answer = await take(_accounts(order(view)), model, holder)
-        if answer != NOBODY_THERE:
-            return answer
-        # All that there are may be cooled: only the server knows until when.
-        return await take(_accounts(order(view.doubted())), model, holder)
+        take = partial(take, crowd=slots.crowd(candidates))
+        answer = await _look(order, view, take)
+        if isinstance(answer, Refused) and answer.shortage is Shortage.NO_ACCOUNT:
+            # All that there are may be cooled: only the server knows until when.
+            answer = await _look(order, view.doubted(), take)
+        return answer
 
 
-def _accounts(choices: Iterator[Choice]) -> Iterator[AccountView]:
-    return (choice.account for choice in choices)
+async def _look(order: Order, view: PoolView, take: Take) -> Lease | Refused:
+    """Takes the first that has room, and notes who was passed by before the server was asked."""
+    choices: dict[int, Choice] = {}
+    passed: list[Passed] = []
+
+    def note(account: AccountView, verdict: Verdict) -> None:
+        if len(passed) < MOST_PASSED:
+            passed.append(Passed(account.id, verdict.value))
+
+    def accounts() -> Iterator[AccountView]:
+        for choice in order(view, passed=note):
+            choices[choice.account.id] = choice
+            yield choice.account
+
+    answer = await take(accounts())
+    passed += answer.passed
+    if isinstance(answer, Lease):
+        return structs.replace(answer, passed=tuple(passed), choice=choices[answer.account.id])
+    return structs.replace(answer, passed=tuple(passed))

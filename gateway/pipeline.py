@@ -20,7 +20,7 @@ from msgspec import structs
 from accounts.leases import Caller
 from core import encryption, metrics
 from core.metrics import Rejection
-from gateway import aside, caller, continuity, refusals, routing, structured
+from gateway import affinity, aside, caller, continuity, refusals, routing, structured
 from gateway.answer import Answer
 from gateway.attempts import Errand
 from gateway.continuity import Keep
@@ -73,8 +73,11 @@ async def serve(exchange: Exchange, role: Role, services: Services) -> None:
         raw = await exchange.read_body(snapshot.settings.max_body_bytes, snapshot.settings.body_timeout)
         record.request_bytes, record.body_ms = len(raw), round((time.monotonic() - started) * 1000)
         errand, keep = await _prepare(raw, exchange, role, snapshot, key, record)
+        if snapshot.settings.sticky_enabled:
+            errand = await _identify(errand, exchange, key, services.pepper, len(raw), stored=keep is not None)
         entry = services.ledger.admit(record)
-        turn = Turn(errand, snapshot.settings, entry, services, _caller(key), started)
+        session = affinity.ask(errand.conversation, snapshot.settings, services.ledger.pipe)
+        turn = Turn(errand, snapshot.settings, entry, services, _caller(key), started, session)
         meta = _meta(exchange, errand, record, key)
         answer.begin(errand.request, meta, snapshot.settings, turn.last_sign, keep, turn.buffered)
         async with answer.watched(), aclosing(turn.events()) as batches:
@@ -134,6 +137,24 @@ async def _prepare(
     return Errand(request, route, input_tokens, expose, check, _policy(key), fingerprint), keep
 
 
+async def _identify(
+    errand: Errand, exchange: Exchange, key: KeyView, secret: str, size: int, *, stored: bool
+) -> Errand:
+    """The errand with the conversation that it belongs to. ``stored``: the answer will be there to go on from."""
+    conversation = await aside.work(
+        size,
+        affinity.identify,
+        errand.request,
+        exchange.headers,
+        team_id=key.team_id,
+        key_id=key.row_id,
+        model=errand.route.upstream_id,
+        secret=secret,
+        answer_id=_response_id(exchange) if stored else "",
+    )
+    return structs.replace(errand, conversation=conversation)
+
+
 def _policy(key: KeyView) -> Policy:
     return Policy(
         kilo_tool_strict=key.kilo_tool_strict,
@@ -160,7 +181,7 @@ def _clamp(request: Request, route: Route, name: str) -> Request:
 
 def _meta(exchange: Exchange, errand: Errand, record: Record, key: KeyView) -> ResponseMeta:
     return ResponseMeta(
-        response_id=exchange.request_id.removeprefix("req_"),
+        response_id=_response_id(exchange),
         created=int(record.started_at),
         model=errand.request.model,
         expose_reasoning=errand.expose_reasoning,
@@ -168,6 +189,10 @@ def _meta(exchange: Exchange, errand: Errand, record: Record, key: KeyView) -> R
         sign=lambda text: encryption.sign(SIGNATURE, key.team_id, text),
         seal=lambda data: continuity.seal(key.team_id, data),
     )
+
+
+def _response_id(exchange: Exchange) -> str:
+    return exchange.request_id.removeprefix("req_")
 
 
 def _open_record(exchange: Exchange, role: Role, key: KeyView) -> Record:

@@ -55,7 +55,7 @@ class Services:
         self.troubles = Troubles(self.pipe)
         self.outbound = Outbound()
         self.bearers = Bearers(self.pipe, self.outbound, client_id=lambda: self.snapshot().settings.oauth_client_id)
-        self.snapshots = Snapshots(load, environment.REDIS_URL, self.ledger.slots.forget_rests)
+        self.snapshots = Snapshots(load, environment.REDIS_URL, self.ledger.slots.hints.forget)
         allowed, providers = allow_list(), Door(provider_hosts())
         self.upstreams = {
             Transport.AGENT_RPC: AgentRpc(Door(allowed)),

@@ -43,6 +43,12 @@ class Rests:
             self._rests = {what: rest for what, rest in self._rests.items() if rest.until > now}
         self._rests[account.id, "" if whole else model] = _Rest(reason, now, now + seconds)
 
+    def left(self, account: AccountView, model: str) -> float:
+        """Seconds that ``account`` still rests for ``model``, as far as this process has sent it to rest."""
+        now = self._clock()
+        found = (self._rests.get((account.id, what)) for what in ("", model))
+        return max((rest.until - now for rest in found if rest is not None and rest.until > now), default=0.0)
+
     def are_pace(self, accounts: Iterable[AccountView], model: str) -> bool:
         """Whether all of ``accounts`` were last seen to rest because they were asked too much."""
         reasons = [self._latest(account, model) for account in accounts]

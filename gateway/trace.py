@@ -6,9 +6,11 @@ A trace is bounded while it grows, too: a pool may be large, and a request that 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from accounts.compile import Transport
 from accounts.leases import Lease, Refused
+from accounts.pool import Choice
 from ir.errors import Fault
 from ops import trace
 from ops.record import Attempt, Record
@@ -27,6 +29,7 @@ class Tracer:
     def __init__(self) -> None:
         self.candidates = 0
         self.affinity = Affinity.NONE
+        self.conversation = self.known_by = ""
         self.retry_after: float | None = None
         self.remembered = False
         self._steps: list[AnyStep] = []
@@ -38,7 +41,9 @@ class Tracer:
     def looked(self, at: int, waited: int, got: Lease | Refused) -> None:
         """A search for an account, and what it gave."""
         if isinstance(got, Lease):
-            self.add(Look(at, waited, got.account.id, load=got.load, canary=got.canary, passed=self._passed_by(got)))
+            why, terms = _reasons(got.choice)
+            passed = self._passed_by(got)
+            self.add(Look(at, waited, got.account.id, why, got.load, got.canary, terms, passed))
         else:
             why = got.shortage.value
             self.add(Look(at, waited, why=why, soonest=got.soonest, passed=self._passed_by(got)))
@@ -67,4 +72,21 @@ class Tracer:
         if not self._steps and not self.remembered:
             return b""
         self.add(Ended(record.duration_ms, record.status, record.code, self.retry_after, self.remembered))
-        return trace.encode(Trace(tuple(self._steps), self.candidates, self.affinity, passed_left_out=self._left_out))
+        return trace.encode(
+            Trace(
+                tuple(self._steps), self.candidates, self.affinity, self.conversation, self.known_by or None,
+                passed_left_out=self._left_out,
+            )
+        )  # fmt: skip
+
+
+def _reasons(choice: Choice | None) -> tuple[str | None, Mapping[str, float]]:
+    """What an account owes its place to, and the score with what it is made of, as far as that is not 0."""
+    if choice is None:
+        return None, {}
+    terms = choice.terms
+    named = {
+        "score": terms.score, "load": terms.load, "errors": terms.errors, "slowness": terms.slowness,
+        "quota": terms.quota,
+    }  # fmt: skip
+    return choice.why.value, {name: round(value, 3) for name, value in named.items() if value}

@@ -171,8 +171,9 @@ class Request(Struct, frozen=True):
     ``dropped_tools`` holds the paths of tools that only the vendor could run (they are among the ignored, too).
 
     ``store``: the caller wants the answer kept, to refer to it. ``compaction``: the answer is a summary that goes back
-    as one opaque item. ``echo`` holds what the answer repeats of the request, in the caller's protocol; ``extras``
-    what only an upstream of that protocol may know.
+    as one opaque item. ``session`` is what the caller says keeps the turns of a conversation together, ``follows`` the
+    ``response_id`` of the answer that this turn goes on from; "" where it says nothing. ``echo`` holds what the answer
+    repeats of the request, in the caller's protocol; ``extras`` what only an upstream of that protocol may know.
     """
 
     model: str
@@ -192,6 +193,7 @@ class Request(Struct, frozen=True):
     include_usage: bool = False
     legacy_functions: bool = False
     session: str = ""
+    follows: str = ""
     store: bool = False
     compaction: bool = False
     echo: Mapping[str, Any] = {}

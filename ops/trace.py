@@ -150,11 +150,14 @@ AnyStep = Look | Tried | Moved | Fallback | Judged | Troubled | Committed | Ende
 
 
 class Trace(Struct, frozen=True, omit_defaults=True):
-    """``candidates``: how many accounts the route had. The two last say how much did not fit."""
+    """``candidates``: how many accounts the route had. ``conversation``: the digest that it is bound by, and
+    ``known_by`` what that was made from. The two last say how much did not fit."""
 
     steps: tuple[AnyStep, ...]
     candidates: int = 0
     affinity: Affinity = Affinity.NONE
+    conversation: Code = ""
+    known_by: Word | None = None
     passed_left_out: int = 0
     steps_left_out: int = 0
 

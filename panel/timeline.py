@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 
 from accounts.failures import Next
+from gateway.affinity import Origin
 from ops.trace import (
     Affinity,
     AnyStep,
@@ -38,6 +39,12 @@ TROUBLES: Mapping[Trouble, str] = {
     Trouble.CANARY_GRANTED: "The upstream's circuit is open; this request may try it",
     Trouble.CANARY_REFUSED: "The upstream's circuit is open; another request is trying it",
     Trouble.BUDGET_SPENT: "No further attempt: this process has made as many retries as it may",
+}
+KNOWN_BY: Mapping[str, str] = {
+    Origin.HEADER: "a header of its client",
+    Origin.BODY: "what its body says",
+    Origin.PREVIOUS: "the answer that it goes on from",
+    Origin.CONTENT: "how it begins",
 }
 AFFINITIES: Mapping[Affinity, str] = {
     Affinity.NONE: "",
@@ -105,8 +112,10 @@ def tell(trace: Trace, known: Mapping[int, str] | None) -> Timeline:
         left_out.append(f"{trace.passed_left_out} accounts that were looked at")
     if trace.steps_left_out:
         left_out.append(f"{trace.steps_left_out} steps in the middle")
+    by = KNOWN_BY.get(trace.known_by or "")
+    talk = f" Conversation {trace.conversation}, known by {by}." if by else ""
     return Timeline(
-        f"The model is served by {many} that this team may use.{AFFINITIES[trace.affinity]}",
+        f"The model is served by {many} that this team may use.{talk}{AFFINITIES[trace.affinity]}",
         tuple(moments),
         f"Left out for want of room: {' and '.join(left_out)}." if left_out else "",
     )

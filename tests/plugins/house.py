@@ -68,11 +68,11 @@ class House:
         return sum(int(self.redis.zcard(key)) for key in self.redis.keys("poolgate:slots:*"))
 
     def forget_rests(self) -> None:
-        """Nobody rests any more, and no refusal is remembered."""
+        """Nobody rests any more, no refusal is remembered, and no conversation has a home."""
         self.redis.xtrim("poolgate:effects", maxlen=0)  # else what the last test did to accounts is written down late
         if self.redis.delete("poolgate:trouble"):
             time.sleep(1.1)  # for so long a process believes what it heard
-        for pattern in ("poolgate:cool:*", "poolgate:strikes:*", "poolgate:refused:*"):
+        for pattern in ("poolgate:cool:*", "poolgate:strikes:*", "poolgate:refused:*", "poolgate:sticky:*"):
             for key in self.redis.keys(pattern):
                 self.redis.delete(key)
         self.database.execute("DELETE FROM accounts_cooldown")

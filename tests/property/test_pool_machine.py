@@ -72,7 +72,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.count += 1
         holder = f"r{self.count}"
         slots, draws = self.home(holder), random.Random(seed).random
-        view = PoolView(loads=slots.loads(), cooled=slots.cooled() if hears else ())
+        view = PoolView(loads=slots.loads(), cooled=slots.hints.cooled() if hears else ())
         order = [choice.account for choice in choose(ACCOUNTS, view, model=MODEL, draws=draws)]
         before = {account.id: self.fields(account.id) for account in ACCOUNTS}
         now = time.time() * 1000

@@ -22,7 +22,7 @@ from gateway.protocols.messages.fields import (
 )
 from gateway.protocols.messages.history import decode_messages, decode_texts
 from gateway.protocols.messages.tools import decode_choice, decode_tools
-from gateway.wire.json import is_writable
+from gateway.wire.json import is_writable, parse
 from ir.errors import ApiError, Kind, invalid
 from ir.extras import extras
 from ir.ignored import list_ignored
@@ -30,6 +30,7 @@ from ir.request import OutputFormat, Request, Thinking
 
 MIN_BUDGET = 1024
 FORMAT = "output_config.format"
+LONGEST_USER_ID = 1024
 _NO_LIMIT = 2**31
 
 _KNOWN = frozenset(
@@ -137,10 +138,20 @@ def _decode_stop(value: object) -> tuple[str, ...]:
 
 
 def _decode_session(value: object) -> str:
+    """The session that Claude Code names in the user's id: a JSON object, or at the end of a longer name. Any other id
+    is a user's, who has many conversations."""
     if value is None:
         return ""
     user = take_object(value, "metadata").get("user_id")
-    return "" if user is None else take_text(user, "metadata.user_id")
+    text = "" if user is None else take_text(user, "metadata.user_id")
+    if not text.startswith("{"):
+        return text.rpartition("_session_")[2] if "_session_" in text else ""
+    try:
+        named = parse(text.encode()) if len(text) <= LONGEST_USER_ID else {}
+    except ApiError:
+        return ""
+    session = named.get("session_id") if isinstance(named, dict) else None
+    return session if isinstance(session, str) else ""
 
 
 def _decode_format(body: dict[str, Any]) -> OutputFormat | None:

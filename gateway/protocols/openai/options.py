@@ -95,8 +95,8 @@ def encode_format(form: OutputFormat) -> JsonObject:
 
 
 def decode_session(body: JsonObject) -> str:
-    """What keeps the turns of one conversation together: the cache key, else the end user."""
-    for name in ("prompt_cache_key", "user"):
-        if body.get(name):
-            return fields.text(body[name], name)
-    return ""
+    """What keeps the turns of one conversation together. The end user is none: there are many conversations of one."""
+    if body.get("user"):
+        fields.text(body["user"], "user")
+    value = body.get("prompt_cache_key")
+    return fields.text(value, "prompt_cache_key") if value else ""

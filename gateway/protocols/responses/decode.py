@@ -131,6 +131,7 @@ def decode_request(body: object) -> Request:
         output_format=_output_format(body),
         stream=decode_flag(body, "stream") or False,
         session=decode_session(body),
+        follows=(body.get("previous_response_id") or "").removeprefix("resp_"),
         store=decode_flag(body, "store") is not False,
         echo=_echo(body),
         dropped_tools=offer.dropped,

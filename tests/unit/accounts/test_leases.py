@@ -119,7 +119,7 @@ async def test_a_cooled_account_is_passed_over_and_its_end_is_told(slots: Slots,
     assert answer.shortage is Shortage.COOLED
     assert answer.soonest is not None
     assert 29 < answer.soonest <= 30
-    assert slots.cooled() == {(1, "m"), (3, "m")}
+    assert slots.hints.cooled() == {(1, "m"), (3, "m")}
 
 
 async def test_a_cooldown_of_another_model_does_not_count(slots: Slots, pipe: Pipe) -> None:
@@ -153,9 +153,9 @@ async def test_what_was_heard_of_a_cooldown_is_believed_for_a_short_time_only(pi
     slots = Slots(pipe, "one", clock=lambda: now)
     await cool(pipe, 1, "*", 300)
     await refused(slots, "r1", account(1))
-    assert slots.cooled() == {(1, "m")}
+    assert slots.hints.cooled() == {(1, "m")}
     now = 106.0
-    assert slots.cooled() == set()
+    assert slots.hints.cooled() == set()
 
 
 async def test_every_batch_of_a_large_pool_is_asked(slots: Slots) -> None:

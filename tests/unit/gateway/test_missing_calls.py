@@ -12,6 +12,7 @@ import pytest
 
 from accounts.compile import AccountKind, AccountView, ModelView, Transport
 from accounts.leases import NOBODY, Lease, Refused, Shortage
+from accounts.stats import Stats
 from accounts.troubles import Troubles
 from core.redis_pipe import PipeDown
 from core.settings import Settings
@@ -135,7 +136,7 @@ async def play(
         upstreams={Transport.AGENT_RPC: asked},
         bearers=FakeBearers(),
         sealed=lambda credential: b"",
-        ledger=SimpleNamespace(pipe=Nowhere()),
+        ledger=SimpleNamespace(pipe=Nowhere(), stats=Stats()),
         troubles=Troubles(cast("Any", Nowhere())),
         rests=Rests(),
         pace=Pace(),

@@ -8,9 +8,11 @@ from django.contrib.auth.models import User
 from accounts.compile import Transport
 from accounts.failures import Next
 from accounts.models import Account
+from gateway.affinity import Origin
 from ir.errors import Culprit, Reason, Stage
 from ops.models import RequestRecord, RequestTrace
 from ops.trace import (
+    Affinity,
     AnyStep,
     Committed,
     Ended,
@@ -27,7 +29,7 @@ from ops.trace import (
     Verdict,
     builtins,
 )
-from panel.timeline import AFFINITIES, MOVES, TROUBLES, accounts_of, tell
+from panel.timeline import AFFINITIES, KNOWN_BY, MOVES, TROUBLES, accounts_of, tell
 from tenants.models import Team
 from tests.unit.panel.conftest import make_record, make_user, signed_in
 
@@ -67,6 +69,7 @@ def test_there_are_words_for_everything_that_a_trace_can_hold() -> None:
     assert set(MOVES) == set(Next)
     assert set(TROUBLES) == set(Trouble)
     assert len(AFFINITIES) == 3
+    assert set(KNOWN_BY) == set(Origin)
     assert {type(step) for step in trace_of(1, 2).steps} == set(get_args(AnyStep))
     assert all(moment.text for moment in tell(trace_of(1, 2), None).moments)
 
@@ -115,3 +118,11 @@ def test_an_attempt_on_a_kept_stream_says_so() -> None:
     assert told[0].startswith(f"{kept} and failed at preamble")
     assert told[1].startswith("Seal was asked by agent rpc and answered")
     assert told[2].startswith(f"{kept} and answered")
+
+
+def test_a_conversation_is_named_with_what_it_is_known_by() -> None:
+    trace = Trace((Ended(1, 200),), 2, Affinity.STICKY, "7-0123", "header")
+    assert tell(trace, None).summary == (
+        "The model is served by 2 accounts that this team may use."
+        " Conversation 7-0123, known by a header of its client. The conversation has an account it prefers."
+    )

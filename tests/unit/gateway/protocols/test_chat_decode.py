@@ -284,8 +284,8 @@ def test_fields_with_an_effect_arrive() -> None:
     assert request.session == "k"
 
 
-def test_the_end_user_keeps_a_conversation_together_when_there_is_no_cache_key() -> None:
-    assert decode_request(body(user="u")).session == "u"
+def test_the_end_user_is_no_conversation() -> None:
+    assert decode_request(body(user="u")).session == ""
     assert decode_request(body()).session == ""
 
 

@@ -47,7 +47,7 @@ def test_every_field_that_can_be_carried_is_carried() -> None:
             top_p=0.5,
             top_k=40,
             stop_sequences=["END", " x"],
-            metadata={"user_id": "session-1"},
+            metadata={"user_id": "user_ab12_account__session_session-1"},
             tools=[WEATHER],
             tool_choice={"type": "any", "disable_parallel_tool_use": True},
         )
@@ -66,7 +66,7 @@ def test_every_field_that_can_be_carried_is_carried() -> None:
         top_k=40,
         stream=True,
         session="session-1",
-        extras=Extras("messages", {"metadata": {"user_id": "session-1"}}),
+        extras=Extras("messages", {"metadata": {"user_id": "user_ab12_account__session_session-1"}}),
     )
 
 
@@ -313,3 +313,22 @@ def test_a_choice_that_cannot_be_met_is_refused(fields: dict[str, Any], code: st
 @pytest.mark.parametrize("kind", ["auto", "none"])
 def test_a_free_choice_needs_no_tools(kind: str) -> None:
     assert decode_request(body(tool_choice={"type": kind})).tools == ()
+
+
+@pytest.mark.parametrize(
+    ("user_id", "session"),
+    [
+        ('{"device_id":"d","account_uuid":"","session_id":"0000-1"}', "0000-1"),
+        ("user_ab12_account_cd34_session_0000-1", "0000-1"),
+        ("user_ab12_account__session_0000-1", "0000-1"),
+        ("user-17", ""),
+        ("", ""),
+        (None, ""),
+        ('{"session_id":17}', ""),
+        ('{"session_id"', ""),
+        ("{" + "x" * 2000, ""),
+        ('{"session_id":"' + "x" * 2000 + '"}', ""),
+    ],
+)
+def test_the_session_is_read_from_the_user_s_id_as_claude_code_writes_it(user_id: str | None, session: str) -> None:
+    assert decode_request(body(metadata={"user_id": user_id})).session == session

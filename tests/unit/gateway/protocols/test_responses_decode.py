@@ -167,7 +167,13 @@ def test_the_turn_s_numbers_and_flags_arrive() -> None:
     )
     assert (request.max_output_tokens, request.temperature, request.top_p) == (5, 1.5, 0.5)
     assert (request.stream, request.parallel_tool_calls, request.session) == (True, False, "s")
-    assert decode(user="u").session == "u"
+    assert decode(user="u").session == ""
+
+
+def test_the_answer_that_a_turn_goes_on_from_is_known_by_its_id() -> None:
+    body = server.Expanded(model="m", input="Hi", previous_response_id="resp_7")
+    assert server.decode_request(body).follows == "7"
+    assert decode().follows == ""
 
 
 def test_what_the_answer_repeats_is_what_the_caller_sent() -> None:
