@@ -7,7 +7,8 @@ as in the panel; whoever sends a POST sends the CSRF token with it. Every error 
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse
 from msgspec import to_builtins
@@ -22,6 +23,10 @@ from core.version import VERSION
 from panel import drill, route_check
 from panel.access import PanelRequest, actor_of, api_error
 from panel.drill import Drill, Order, Unavailable
+
+log = logging.getLogger(__name__)
+
+ModelName = Annotated[str, Field(min_length=1, max_length=160)]
 
 api = NinjaAPI(
     title="Poolgate",
@@ -39,13 +44,19 @@ def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
     return api_error(400, "invalid_request", f"{param}: {first['msg']}", param)
 
 
+@api.exception_handler(Exception)
+def _failed(request: HttpRequest, error: Exception) -> HttpResponse:
+    log.error("the management API failed: %s", type(error).__name__, exc_info=error)
+    return api_error(500, "internal_error", "Something went wrong here; the log of the server says what.")
+
+
 @api.exception_handler(HttpError)
 def _refused(request: HttpRequest, error: HttpError) -> HttpResponse:
     return api_error(error.status_code, "invalid_request", str(error))
 
 
 @api.get("/route-check", url_name="route_check", summary="What would happen to a request now")
-def check_route(request: PanelRequest, key: str, model: str, protocol: str = "chat") -> Any:
+def check_route(request: PanelRequest, key: str, model: ModelName, protocol: str = "chat") -> Any:
     """Spends nothing. ``key`` is the public id of an API key of one's own teams; ``protocol`` is chat, responses,
     messages or gemini. The answer says whether a request would be served, by which accounts, and what stops it first.
     """

@@ -139,6 +139,8 @@ def test_a_key_of_another_team_does_not_exist(blue: Team, key: ApiKey) -> None:
         ({"key": "abcdefgh"}, "model"),
         ({"model": MODEL}, "key"),
         ({"key": "abcdefgh", "model": MODEL, "protocol": "smtp"}, "protocol"),
+        ({"key": "abcdefgh", "model": ""}, "model"),
+        ({"key": "abcdefgh", "model": "x" * 161}, "model"),
         ({"key": "pg_live_abcdefgh_secret_x", "model": MODEL}, "key"),
     ],
 )
@@ -179,3 +181,23 @@ def test_an_upstream_that_is_down_and_a_way_out_that_rests_are_told(owner: User,
     assert 3 < down["blocked"]["retry_after"] <= 6
     assert cut_off["candidates"][0]["standing"] == "way_out_rests"
     assert 50 < cut_off["blocked"]["retry_after"] <= 61
+
+
+@pytest.mark.parametrize("key", ["", "a\0b", "ééééé", "'; --", "x" * 9000])
+def test_what_is_no_public_id_is_not_found(owner: User, key: str) -> None:
+    response = signed_in(owner).get("/api/route-check", {"key": key, "model": MODEL})
+
+    assert response.status_code == 404
+    assert response.json()["error"]["code"] == "key_not_found"
+
+
+def test_a_bug_of_ours_is_an_error_in_json(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a secret detail")
+
+    monkeypatch.setattr("panel.route_check.check", fail)
+    response = signed_in(owner).get("/api/route-check", {"key": "abcdefgh", "model": MODEL})
+
+    assert response.status_code == 500
+    assert response.json()["error"]["code"] == "internal_error"
+    assert "secret" not in response.text
