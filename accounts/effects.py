@@ -7,6 +7,7 @@ cooldown that was cleared meanwhile is not written down.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,8 @@ from accounts.pool import WHOLE
 from accounts.verbs import set_state
 from core.stream import CLAIM_AFTER, Entry, Inbox
 from ir.errors import Reason
+
+log = logging.getLogger(__name__)
 
 BATCH = 200
 KEPT_AFTER_END = timedelta(days=1)
@@ -87,6 +90,8 @@ def apply(client: redis.Redis, effect: Effect) -> None:
     if effect.state is not None and account.state == AccountState.READY:
         at = min(datetime.fromtimestamp(effect.at, UTC), timezone.now()) if math.isfinite(effect.at) else None
         set_state(account, effect.state, effect.reason.value, at=at)
+        if effect.state is AccountState.BLOCKED:
+            log.error("ALARM account %d is blocked (%s): an admin has to look", account.pk, effect.reason)
 
 
 def restore_cooldowns(client: redis.Redis) -> int:

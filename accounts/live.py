@@ -32,6 +32,7 @@ class Standing(StrEnum):
     HELD = "held"  # for some seconds, until it is known who is to blame
     DRAINING = "draining"  # goes on with the conversations that it has
     WAY_OUT_RESTS = "way_out_rests"
+    WAY_OUT_PAUSED = "way_out_paused"  # two accounts on it were blocked: an admin has to look
     CIRCUIT_OPEN = "circuit_open"  # its upstream is down: one request now and then tries it
 
 
@@ -57,6 +58,7 @@ class Live(Struct, frozen=True):
     rests: Mapping[int, Mapping[str, int]]
     ways_out: Mapping[str, float] = {}
     circuits: Mapping[str, float] = {}
+    paused: frozenset[str] = frozenset()
 
     def look(self, account: AccountView, model: str) -> Look:
         """How the account stands for an upstream model ("" for none in particular)."""
@@ -65,6 +67,8 @@ class Live(Struct, frozen=True):
             return Look(Standing.OFF, in_use, account.slots)
         if account.draining:
             return Look(Standing.DRAINING, in_use, account.slots)
+        if egress_of(account) in self.paused:
+            return Look(Standing.WAY_OUT_PAUSED, in_use, account.slots)
         if (until := self.ways_out.get(egress_of(account), 0.0)) > self.now:
             return Look(Standing.WAY_OUT_RESTS, in_use, account.slots, until)
         if model and (circuit := self.circuits.get(upstream_of(account, model))) is not None:
@@ -101,10 +105,10 @@ def read(client: redis.Redis, accounts: Iterable[AccountView]) -> Live:
         pipe.hgetall(cooldowns_key(account.id))
     pipe.hgetall(TROUBLE)
     *answers, trouble = pipe.execute()
-    ways_out, circuits = read_trouble(trouble)
+    known = read_trouble(trouble)
     in_use = {account.id: int(answers[2 * place]) for place, account in enumerate(listed)}
     rests = {
         account.id: {field.decode(): int(value) for field, value in answers[2 * place + 1].items()}
         for place, account in enumerate(listed)
     }
-    return Live(now, in_use, rests, ways_out, circuits)
+    return Live(now, in_use, rests, known.egress, known.circuits, known.paused)

@@ -55,6 +55,7 @@ class Verdict(StrEnum):
     QUOTA_LOW = "quota_low"
     QUOTA_SPENT = "quota_spent"  # nothing is left of the bucket that the model counts for
     EGRESS_RESTING = "egress_resting"
+    EGRESS_PAUSED = "egress_paused"  # two accounts on it were blocked
     CIRCUIT_OPEN = "circuit_open"
     CROWDED = "crowded"  # the conversation is bound to it, but that alone does not put it first now
 
@@ -87,13 +88,15 @@ class PoolView(Struct, frozen=True):
     """What is known of the pool at one moment, as far as it was heard.
 
     ``loads``: requests running, by account id; ``cooled``: (account id, model or ``*``); ``egress``: ways out that
-    rest; ``circuits``: upstreams that only canaries may ask; ``quotas``: share of its quota that an account has used, 0
-    to 1, where that is known; ``seen``: how an account has served a model; ``barred``: what jobs found against it.
+    rest, ``paused``: that nobody may take; ``circuits``: upstreams that only canaries may ask; ``quotas``: share of its
+    quota that an account has used, 0 to 1, where that is known; ``seen``: how an account has served a model;
+    ``barred``: what jobs found against it.
     """
 
     loads: Mapping[int, int] = {}
     cooled: Collection[tuple[int, str]] = ()
     egress: Collection[str] = ()
+    paused: Collection[str] = ()
     circuits: Collection[str] = ()
     quotas: Mapping[int, float] = {}
     floor: float = QUOTA_FLOOR
@@ -205,6 +208,8 @@ def judge(
         return Verdict.RESTING
     if view.quotas and 1 - view.quotas.get(account.id, 0.0) < view.floor:
         return Verdict.QUOTA_LOW
+    if view.paused and egress_of(account) in view.paused:
+        return Verdict.EGRESS_PAUSED
     if view.egress and egress_of(account) in view.egress:
         return Verdict.EGRESS_RESTING
     if view.circuits and upstream_of(account, model) in view.circuits:

@@ -3,14 +3,15 @@
 A quarter, half and three quarters into a rest of more than 15 minutes its account is asked something that costs
 nothing (``accounts.health.ask``). When it answers, the rest is over, but the account is not simply ready: it comes
 back half-open, so one request tries it, and if it fails it rests again. Probes can themselves wear an account out, so
-each has a budget an hour. What a cheap call cannot judge is left alone: plan gates end with the catalogue, and a
-state that an admin must mend is no rest.
+each has a budget an hour. What a cheap call cannot judge is left alone: limits of one model, and of machines, which
+every call counts against; plan gates end with the catalogue, and a state that an admin must mend is no rest.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
 import redis
 from django.utils import timezone
@@ -29,28 +30,31 @@ from ir.errors import Reason
 
 LONG = 900.0
 QUARTERS = (0.25, 0.5, 0.75)
-JUDGED = (Reason.QUOTA, Reason.DEVICE_LIMIT, Reason.MODEL_LIMIT, Reason.RATE_LIMIT)
+JUDGED = (Reason.QUOTA, Reason.FORBIDDEN, Reason.PAYMENT)
 HOUR = 3600
 Ask = Callable[[Sequence[AccountView]], Collection[int]]
 
 END_REST = """
--- KEYS: the account's cooldowns. ARGV: field. Over, but still remembered: half-open. Returns 1 when it was resting.
+-- KEYS: the account's cooldowns. ARGV: field, the end that was looked at in ms. Over, but still remembered: half-open.
+-- Returns 1 when it was resting, and no longer than that: a fault since then is not undone.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-if tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) <= now then return 0 end
+local ends = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0)
+if ends <= now or ends > tonumber(ARGV[2]) + 1 then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], now)
 return 1
 """
 
 
 class Due(Struct, frozen=True):
-    """A rest to be looked at. ``quarter``: which of ``QUARTERS`` it has passed, from 1."""
+    """A rest to be looked at. ``quarter``: which of ``QUARTERS`` it has passed, from 1; ``until`` in Unix seconds."""
 
     row_id: int
     account_id: int
     model: str
     quarter: int
     left: float
+    until: float
 
 
 def find_due(rows: Iterable[Cooldown], now: float) -> list[Due]:
@@ -60,7 +64,7 @@ def find_due(rows: Iterable[Cooldown], now: float) -> list[Due]:
         began, ends = row.created_at.timestamp(), row.until.timestamp()
         passed = sum(now >= began + share * (ends - began) for share in QUARTERS)
         if ends - began > LONG and now < ends and passed and row.reason in JUDGED:
-            due.append(Due(row.pk, row.account_id, row.model, passed, ends - now))
+            due.append(Due(row.pk, row.account_id, row.model, passed, ends - now, ends))
     return due
 
 
@@ -119,5 +123,6 @@ async def _answers(pipe: Pipe, account: AccountView, sealed: bytes) -> bool:
 
 def _end(client: redis.Redis, due: Due) -> int:
     """The row goes with it, else it would be brought back into Redis."""
-    Cooldown.objects.filter(pk=due.row_id).delete()
-    return int(client.eval(END_REST, 1, cooldowns_key(due.account_id), due.model or WHOLE))
+    until = datetime.fromtimestamp(due.until, UTC)
+    Cooldown.objects.filter(pk=due.row_id, until__lte=until + timedelta(milliseconds=1)).delete()
+    return int(client.eval(END_REST, 1, cooldowns_key(due.account_id), due.model or WHOLE, int(due.until * 1000)))

@@ -9,7 +9,7 @@ from typing import TypeVar
 from django.conf import settings
 from django.utils import timezone
 
-from accounts import catalogue, effects, health, proxies, queries, quota, reverify, usable
+from accounts import blocks, catalogue, effects, health, proxies, queries, quota, reverify, usable
 from accounts.compile import AccountView, compile_accounts
 from core import redis, settings_store
 from core.jobs import Counts, job
@@ -25,7 +25,8 @@ def apply_effects() -> Counts:
 
 @job(limit=60)
 def restore_cooldowns() -> Counts:
-    return {"resting": effects.restore_cooldowns(redis.connection())}
+    client = redis.connection()
+    return {"resting": effects.restore_cooldowns(client), "paused": len(blocks.enforce(client))}
 
 
 @job()
@@ -34,7 +35,7 @@ def refresh_catalogue() -> Counts:
     harvest = _with_pipe(lambda pipe: usable.refresh(pipe, accounts, sealed, knobs))
     complete, enable = not harvest.failed, knobs.catalogue_auto_enable
     learnt = catalogue.learn(harvest.offered, timezone.now(), complete=complete, enable=enable, elsewhere=harvest.kept)
-    ungated = usable.end_gates(redis.connection(), harvest.found)
+    ungated = usable.end_gates(harvest.found)
     return {"accounts": len(harvest.found), "failed": harvest.failed, **learnt, "ungated": ungated}
 
 

@@ -5,7 +5,8 @@ Both are kept in one hash for all processes, which is absent nearly always:
 * ``egress|NAME``: Unix milliseconds until which a way out rests. Two faults within a minute, and it rests for ten;
 * ``circuit|UPSTREAM``: an open circuit. Each process counts what its requests met; when enough of them failed, nobody
   asks that upstream any more but one request at a time, a canary: the first after five seconds, then ever more rarely.
-  The first canary that is answered closes the circuit.
+  The first canary that is answered closes the circuit;
+* ``paused|NAME``: a way out that nobody takes, not even where there is no other (``accounts.blocks``).
 
 A process knows of the hash what it read last, and believes it for a second.
 """
@@ -26,6 +27,7 @@ from core.redis_pipe import Pipe, PipeDown, PipeError, Script
 
 TROUBLE = "poolgate:trouble"
 DIRECT = "direct"
+PAUSED = "paused|"
 
 WINDOW = 10.0
 FEWEST_FAILURES, LEAST_SHARE = 5, 0.5
@@ -100,17 +102,26 @@ class _Circuit(Struct, frozen=True):
 _read_circuit = msgspec.json.Decoder(_Circuit).decode
 
 
-def read_trouble(mapping: Mapping[bytes, bytes]) -> tuple[dict[str, float], dict[str, float]]:
-    """What the hash holds: ways out with the time until which they rest, and open circuits with the time of the next
-    canary, in Unix seconds."""
-    egress, circuits = {}, {}
+class Known(Struct, frozen=True):
+    """What the hash holds: ways out with the time until which they rest, open circuits with the time of the next
+    canary, in Unix seconds, and ways out that are paused."""
+
+    egress: Mapping[str, float] = {}
+    circuits: Mapping[str, float] = {}
+    paused: frozenset[str] = frozenset()
+
+
+def read_trouble(mapping: Mapping[bytes, bytes]) -> Known:
+    egress, circuits, paused = {}, {}, set()
     for field, value in mapping.items():
         kind, _, name = field.decode().partition("|")
         if kind == "egress":
             egress[name] = float(value) / 1000
         elif kind == "circuit":
             circuits[name] = _read_circuit(value).next_canary / 1000
-    return egress, circuits
+        elif kind == "paused":
+            paused.add(name)
+    return Known(egress, circuits, frozenset(paused))
 
 
 class Troubles:
@@ -125,6 +136,7 @@ class Troubles:
         self._windows: dict[str, _Window] = {}
         self._egress: dict[str, float] = {}
         self._circuits: dict[str, float] = {}
+        self._paused: frozenset[str] = frozenset()
         self._heard_at = -BELIEVED
 
     def served(self, upstream: str) -> None:
@@ -174,7 +186,7 @@ class Troubles:
         if self._clock() - self._heard_at >= BELIEVED:
             with suppress(PipeDown, PipeError):  # whoever needs Redis next says so
                 await self.refresh()
-        return bool(self._egress or self._circuits)
+        return bool(self._egress or self._circuits or self._paused)
 
     async def refresh(self) -> None:
         """Reads the hash. Raises ``PipeDown``."""
@@ -185,12 +197,17 @@ class Troubles:
     def learn(self, mapping: Mapping[bytes, bytes]) -> None:
         """What the hash holds now."""
         self._heard_at = self._clock()
-        self._egress, self._circuits = read_trouble(mapping)
+        known = read_trouble(mapping)
+        self._egress, self._circuits, self._paused = dict(known.egress), dict(known.circuits), known.paused
 
     def resting_egress(self) -> set[str]:
         """The ways out that rest."""
         now = self._now()
         return {name for name, until in self._egress.items() if until > now}
+
+    def paused_egress(self) -> frozenset[str]:
+        """The ways out that nobody may take."""
+        return self._paused
 
     def open_circuits(self) -> Mapping[str, float]:
         """The upstreams that only canaries ask, with the seconds until the next one."""

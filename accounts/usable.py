@@ -17,13 +17,14 @@ import msgspec
 import redis
 from msgspec import Struct
 
-from accounts import cooldowns, cursor, offered
+from accounts import cooldowns, cursor, offered, verbs
 from accounts.compile import AccountKind, AccountState, AccountView, Transport
 from accounts.credentials import Bearers
 from accounts.failures import CONSEQUENCES, Grain
 from accounts.knowledge import USABLE, Usable, announce, served_since
 from accounts.models import Cooldown
 from accounts.offered import Offered
+from core.audit import Actor
 from core.outbound import Outbound
 from core.redis_pipe import Pipe
 from core.settings import Settings
@@ -136,15 +137,13 @@ def read(client: redis.Redis, account_id: int) -> Usable | None:
     return _decoder.decode(kept) if isinstance(kept, bytes) else None
 
 
-def end_gates(client: redis.Redis, found: Mapping[int, Usable]) -> int:
-    """Ends the rest of models that were gated and are usable after all. Returns how many."""
-    ended = 0
-    for row in Cooldown.objects.filter(account_id__in=found, reason=Reason.MODEL_GATED.value):
-        if row.model in found[row.account_id].models:
-            cooldowns.clear(client, row.account_id, row.model)
-            row.delete()
-            ended += 1
-    return ended
+def end_gates(found: Mapping[int, Usable]) -> int:
+    """Ends the rest of models that were gated and are usable after all. Returns how many. Raises ``RedisError``."""
+    gated = Cooldown.objects.filter(account_id__in=found, reason=Reason.MODEL_GATED.value).select_related("account")
+    open_again = [row for row in gated if row.model in found[row.account_id].models]
+    for row in open_again:
+        verbs.clear_cooldowns(row.account, row.model, actor=Actor("system", reason="the catalogue offers it"))
+    return len(open_again)
 
 
 async def ask(bearers: Bearers, outbound: Outbound, account: AccountView, sealed: bytes) -> Sequence[Offered]:

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.text import slugify
 
-from accounts import channels, cooldowns
+from accounts import blocks, channels, cooldowns
 from accounts.catalogue import define_model
 from accounts.compile import AccountKind, AccountState, Transport, compile_account
 from accounts.credentials import open_key
@@ -235,9 +235,11 @@ def set_state(
     """What the gateway or an admin found out, ``at`` some time (None: now). Nothing happens when it is so already."""
     row = _lock(account)
     if (row.state, row.state_reason) != (state.value, reason):
-        _change(row, "account.set_state", actor, state=state.value, state_reason=reason, state_at=at or timezone.now())
+        if AccountState.BLOCKED in (row.state, state):
+            transaction.on_commit(lambda: blocks.enforce(redis.connection()), robust=True)
         if state is AccountState.READY:
             _wake(row)
+        _change(row, "account.set_state", actor, state=state.value, state_reason=reason, state_at=at or timezone.now())
     account.state, account.state_reason = row.state, row.state_reason
 
 
@@ -279,9 +281,9 @@ def replace_credential(
         _save_channel(row.channel, secret)
     audit.record(actor, "account.replace_credential", new, before=before, after=audit.state(new))
     if row.state == AccountState.NEEDS_SIGN_IN:
+        _wake(row)
         ready = {"state": AccountState.READY.value, "state_reason": "", "state_at": timezone.now()}
         _change(row, "account.set_state", actor, **ready)
-        _wake(row)
     compile_account(Account.objects.get(pk=row.pk))
     publish.bump()
     account.refresh_from_db()
@@ -387,7 +389,8 @@ def _change(row: Account, verb: str, actor: Actor, **columns: Any) -> None:
 
 
 def _wake(row: Account) -> None:
-    """Ends the rest of the whole account: what put it out of use also put it to rest."""
+    """Ends the rest of the whole account: what put it out of use also put it to rest. Before the change is published,
+    which is when processes forget what they heard of rests."""
     row.cooldowns.filter(model="").delete()
     transaction.on_commit(lambda: cooldowns.clear(redis.connection(), row.pk, ""), robust=True)
 

@@ -72,6 +72,10 @@ _first_token = Histogram(
     ["protocol", "model"], buckets=FIRST_TOKEN,
 )  # fmt: skip
 _attempts = Counter("poolgate_attempts", "Tries on an account, by how they ended.", ["reason", "stage"])
+_protocol_errors = Counter(
+    "poolgate_protocol_errors", "Answers that we did not understand, or that refused us as outdated: a bug of ours, or "
+    "an upstream that changed.", ["reason"],
+)  # fmt: skip
 _switches = Counter("poolgate_switches", "Changes to another account, by what made it necessary.", ["reason"])
 _rejected = Counter("poolgate_rejected", "Requests turned away before any upstream call.", ["reason"])
 _inflight = Gauge(
@@ -146,6 +150,8 @@ def count_tokens(model: str, usage: Usage) -> None:
 def count_attempt(reason: Reason | None, stage: Stage) -> None:
     """One try on one account; ``reason`` None: it served."""
     _series(_attempts, reason.value if reason else "ok", stage.value).inc()
+    if reason in (Reason.PROTOCOL, Reason.CLIENT_OUTDATED):
+        _series(_protocol_errors, reason.value).inc()
 
 
 def count_switch(reason: Reason) -> None:

@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
+from msgspec.structs import replace
+
 from accounts.failures import CONSEQUENCES, PAUSES, Next, provider_pause, provider_tries
 from accounts.kinds import AccountKind, Transport
 from accounts.leases import Caller, Lease, Refused, Shortage
@@ -237,12 +239,19 @@ class Turn:
         canary of one; else the answer is raised.
 
         A way out that failed in this turn, or that rests for all, is taken where there is no other: what came back may
-        have been about the account.
+        have been about the account. One that is paused is not.
         """
-        troubles, accounts, upstream_id = self._services.troubles, self._route.candidates, self._route.upstream_id
+        troubles, upstream_id = self._services.troubles, self._route.upstream_id
+        paused = troubles.paused_egress()
+        accounts = [account for account in self._route.candidates if egress_of(account) not in paused]
         egress, circuits = troubles.resting_egress() | self._closed_ways, set(troubles.open_circuits())
-        if not circuits or any(upstream_of(account, upstream_id) not in circuits for account in accounts):
-            return PoolView(egress=egress, circuits=circuits)
+        known = PoolView(egress=egress, paused=paused, circuits=circuits)
+        if (
+            not circuits
+            or not accounts
+            or any(upstream_of(account, upstream_id) not in circuits for account in accounts)
+        ):
+            return known
         if fault is not None:
             raise await self._explain(fault)
         try:
@@ -253,7 +262,7 @@ class Turn:
         self._trace.add(Troubled(self._at(), granted, wait))
         if not allowed:
             raise explain(Fault(Reason.CAPACITY, Stage.CONNECT), wait)
-        return PoolView(egress=egress, circuits=circuits - {upstream_of(account, upstream_id) for account in allowed})
+        return replace(known, circuits=circuits - {upstream_of(account, upstream_id) for account in allowed})
 
     def _soonest(self, lease: Lease | None = None, refused: Refused | None = None) -> float | None:
         """Seconds until any account of the route can serve again, where that is known of all of them: of those that

@@ -13,6 +13,8 @@ from accounts.failures import CONSEQUENCES, Consequence, Grain, Next, Rest
 from gateway.exhausted import ROWS
 from gateway.protocols.agent import classify as agent
 from gateway.protocols.cloud import classify as cloud
+from gateway.protocols.messages import faults as anthropic
+from gateway.protocols.openai import classify as openai
 from ir.errors import CULPRITS, Culprit, Kind, Reason
 from protobufs.agent_v1_pb2 import ErrorCode
 
@@ -36,7 +38,7 @@ MEANINGS: Mapping[Reason, str] = {
     Reason.ACCOUNT_CLOSED: "the account was closed",
     Reason.MODEL_GATED: "the account's plan does not have the model",
     Reason.MODEL_LIMIT: "the limit of this one model is reached",
-    Reason.RATE_LIMIT: "too fast",
+    Reason.RATE_LIMIT: "too many requests",
     Reason.EXHAUSTED: "something is used up, and the upstream does not say what",
     Reason.CAPACITY: "the upstream has no capacity",
     Reason.TRANSIENT: "a passing error: 5xx, reset, refused connection",
@@ -77,11 +79,13 @@ def lines() -> Iterator[str]:
         "until an account can serve, where that is known, else the upstream's, else the seconds in brackets.",
         "*Held*: passed by for some seconds, until it is known who was to blame. After the first byte of content",
         "nothing is tried again: the error goes into the stream, and what it says about the account counts.",
+        "A rest that doubles does so for each one that begins within ten minutes of the last one's end; faults that",
+        "came together count once. Who comes back from a rest is tried with one request first.",
         "",
         "## Where reasons come from",
         "",
-        "| reason | Agent RPC: numbers of the error's details | Agent RPC: codes | Cloud Agents API: codes |",
-        "|---|---|---|---|",
+        "| reason | Agent RPC: numbers in details | Agent RPC: codes | Cloud Agents: codes | OpenAI | Anthropic |",
+        "|---|---|---|---|---|---|",
     )
     yield from _sources()
 
@@ -131,7 +135,9 @@ def _rest(consequence: Consequence) -> str:
 def _time(rest: Rest) -> str:
     if rest.strikes > 1:
         return f"{_duration(rest.seconds)} at the second within {_duration(rest.window)}, then {_duration(rest.then)}"
-    own = f"{_duration(rest.seconds)}"
+    own = _duration(rest.seconds)
+    if rest.spread:
+        own = f"{rest.seconds * (1 - rest.spread):g} to {rest.seconds * (1 + rest.spread):g} s"
     if rest.growing_to:
         own = f"{own}, doubling up to {_duration(rest.growing_to)}"
     return f"as long as the upstream says, else {own}" if rest.longest_hint else own
@@ -145,7 +151,9 @@ def _duration(seconds: float) -> str:
 
 
 def _sources() -> Iterator[str]:
-    numbers, codes, cloud_codes = (defaultdict[Reason, list[str]](list) for _ in range(3))
+    numbers, codes, cloud_codes, openai_codes, anthropic_types = (
+        defaultdict[Reason, list[str]](list) for _ in range(5)
+    )
     for number, reason in agent.BY_ENUM.items():
         name = ErrorCode.Name(number).removeprefix("ERROR_").lower()
         numbers[reason].append(f"{number} {name}")
@@ -155,7 +163,11 @@ def _sources() -> Iterator[str]:
         codes[reason].append(code)
     for code, reason in cloud.BY_CODE.items():
         cloud_codes[reason].append(code)
+    for code, reason in {**openai.BY_TYPE, **openai.BY_CODE}.items():  # a code before a type of the same name
+        openai_codes[reason].append(code)
+    for code, reason in anthropic.TYPES.items():
+        anthropic_types[reason].append(code)
     for reason in Reason:
-        found = (numbers[reason], codes[reason], cloud_codes[reason])
+        found = [table[reason] for table in (numbers, codes, cloud_codes, openai_codes, anthropic_types)]
         if any(found):
             yield f"| `{reason}` | " + " | ".join(", ".join(one) or "–" for one in found) + " |"

@@ -286,3 +286,18 @@ async def test_clearing_ends_holds_and_the_warming_up_too(pipe: Pipe, redis_url:
     with redis.Redis.from_url(redis_url) as client:
         cooldowns.clear(client, 1, "m")
     assert await resting(pipe) == {}
+
+
+async def test_clearing_forgives_passing_faults_and_refusals(pipe: Pipe, redis_url: str) -> None:
+    fault = Fault(Reason.TRANSIENT, Stage.HEADERS)
+    await cooldowns.confirm(pipe, ACCOUNT, "m", fault, 0)
+    for _ in range(2):
+        await suffer(pipe, Reason.FORBIDDEN)
+        await over(pipe, "*")
+    with redis.Redis.from_url(redis_url) as client:
+        cooldowns.clear(client, 1, "m")
+        cooldowns.clear(client, 1, "")
+
+    assert (await cooldowns.confirm(pipe, ACCOUNT, "m", fault, 0)).rest == 0
+    await suffer(pipe, Reason.FORBIDDEN)
+    assert [effect.state for effect in await effects(pipe)] == [None] * 3

@@ -186,3 +186,12 @@ def test_an_account_that_is_ready_again_rests_no_more_but_for_its_models(
             verbs.replace_credential(account, "crsr_sim_other")
     assert client.hkeys(cooldowns_key(account.pk)) == [b"m"]
     assert list(Cooldown.objects.values_list("model", flat=True)) == ["m"]
+
+
+def test_a_block_is_said_aloud_once(client: redis.Redis, account: Account, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        suffer(client, account, state="blocked", reason=Reason.BLOCKED)
+    apply_effects(client)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("ERROR", f"ALARM account {account.pk} is blocked (blocked): an admin has to look")
+    ]

@@ -161,6 +161,7 @@ def test_an_account_is_found_by_its_id_exactly_where_it_is_a_candidate(
         ({}, PoolView(quotas={1: 0.97, 2: 1.0}), (), None),
         ({"proxy_id": 1}, PoolView(egress={"1"}), (), Verdict.EGRESS_RESTING),
         ({}, PoolView(egress={DIRECT}), (), Verdict.EGRESS_RESTING),
+        ({}, PoolView(paused={DIRECT}).doubted(), (), Verdict.EGRESS_PAUSED),
         ({}, PoolView(egress={"1"}), (), None),
         ({}, PoolView(circuits={upstream_of(account(1), "m")}), (), Verdict.CIRCUIT_OPEN),
         ({}, PoolView(circuits={upstream_of(account(1), "n")}), (), None),

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import pytest
@@ -40,11 +40,14 @@ def rest(account: Account, *, began: float, lasts: float, reason: str = "quota",
     return row
 
 
-def run(client: redis_module.Redis, *, answers: bool, budget: int = 6) -> tuple[dict[str, int], list[int]]:
+def run(
+    client: redis_module.Redis, *, answers: bool, budget: int = 6, meanwhile: Callable[[], object] = lambda: None
+) -> tuple[dict[str, int], list[int]]:
     asked: list[int] = []
 
     def ask(accounts: Sequence[AccountView]) -> set[int]:
         asked.extend(account.id for account in accounts)
+        meanwhile()
         return {account.id for account in accounts} if answers else set()
 
     views = compile_accounts(queries.account_rows())
@@ -61,7 +64,8 @@ def test_a_long_rest_is_looked_at_once_in_each_quarter(account: Account, began: 
 
 
 @pytest.mark.parametrize(
-    ("lasts", "reason"), [(899, "quota"), (HOUR, "forbidden"), (HOUR, "model_gated"), (HOUR, "auth_revoked")]
+    ("lasts", "reason"),
+    [(899, "quota"), (HOUR, "device_limit"), (HOUR, "model_limit"), (HOUR, "model_gated"), (HOUR, "auth_revoked")],
 )
 def test_short_rests_and_what_a_cheap_call_cannot_judge_are_left_alone(
     account: Account, lasts: float, reason: str
@@ -83,6 +87,19 @@ def test_who_answers_is_half_open_and_stays_so(account: Account, client: redis_m
     assert not Cooldown.objects.exists()
 
 
+def test_a_fault_that_came_while_it_was_asked_is_not_undone(account: Account, client: redis_module.Redis) -> None:
+    row = rest(account, began=0.3 * HOUR, lasts=HOUR)
+    longer = row.until + timedelta(hours=1)
+
+    def fail_again() -> None:
+        restore(client, [Resting(account.pk, "", longer.timestamp())], timezone.now().timestamp())
+        Cooldown.objects.update(until=longer)
+
+    assert run(client, answers=True, meanwhile=fail_again)[0] == {"asked": 1, "ended": 0}
+    assert int(client.hget(cooldowns_key(account.pk), "*") or 0) == int(longer.timestamp() * 1000)
+    assert Cooldown.objects.get().until == longer
+
+
 def test_who_does_not_answer_rests_on_and_is_not_asked_twice_in_a_quarter(
     account: Account, client: redis_module.Redis
 ) -> None:
@@ -95,13 +112,13 @@ def test_who_does_not_answer_rests_on_and_is_not_asked_twice_in_a_quarter(
 
 def test_an_account_is_not_worn_out_by_questions(account: Account, client: redis_module.Redis) -> None:
     for number in range(5):
-        rest(account, began=0.3 * HOUR, lasts=HOUR, reason="model_limit", model=f"m{number}")
+        rest(account, began=0.3 * HOUR, lasts=HOUR, model=f"m{number}")
 
     assert run(client, answers=False, budget=2)[0]["asked"] == 2
 
 
 def test_two_workers_never_choose_the_same(client: redis_module.Redis) -> None:
-    due = [Due(1, 1, "", 1, 100.0), Due(2, 2, "", 1, 100.0)]
+    due = [Due(number, number, "", 1, 100.0, 1e9) for number in (1, 2)]
 
     assert [choose_probes(client, due, 6), choose_probes(client, due, 6)] == [due, []]
 

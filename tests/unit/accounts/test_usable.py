@@ -20,6 +20,7 @@ from accounts.models import Account, Cooldown
 from accounts.offered import Offered
 from accounts.usable import PROVEN_FRESH, end_gates, refresh
 from core.encryption import seal
+from core.models import AuditEntry
 from core.outbound import Outbound
 from core.redis_pipe import Pipe
 from ir.errors import Fault, Reason, Stage
@@ -124,16 +125,19 @@ async def test_an_expired_token_is_renewed_once(pipe: Pipe, upstream: Upstream) 
 
 
 @pytest.mark.django_db
-def test_only_the_rest_of_a_gated_model_that_is_usable_ends(client: redis.Redis, settings: LazySettings) -> None:
+def test_only_the_rest_of_a_gated_model_that_is_usable_ends_and_the_trail_says_so(
+    client: redis.Redis, settings: LazySettings
+) -> None:
     settings.POOLGATE_UPSTREAM_HOSTS = ["127.0.0.1"]
     row: Account = verbs.create_cursor_account("alpha", "crsr_sim_alpha", "http://127.0.0.1:1")
     until = timezone.now() + timedelta(hours=1)
     for model, reason in (("gpt-1", "model_gated"), ("gpt-2", "model_gated"), ("gpt-3", "model_limit")):
         Cooldown.objects.create(account=row, model=model, until=until, reason=reason)
         client.hset(cooldowns_key(row.pk), model, "9999999999999")
-    assert end_gates(client, {row.pk: Usable(("gpt-1", "gpt-3"), 1.0)}) == 1
+    assert end_gates({row.pk: Usable(("gpt-1", "gpt-3"), 1.0)}) == 1
     assert sorted(client.hkeys(cooldowns_key(row.pk))) == [b"gpt-2", b"gpt-3"]
     assert sorted(Cooldown.objects.values_list("model", flat=True)) == ["gpt-2", "gpt-3"]
+    assert AuditEntry.objects.get(verb="account.clear_cooldowns").reason == "the catalogue offers it"
 
 
 async def test_an_account_that_served_lately_is_not_asked_while_its_list_is_young(

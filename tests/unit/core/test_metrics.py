@@ -117,3 +117,13 @@ def test_processes_are_added_up_and_the_oldest_configuration_is_shown(tmp_path: 
     finally:
         for worker in workers:
             worker.communicate(timeout=10)
+
+
+@pytest.mark.parametrize(("reason", "counted"), [(Reason.PROTOCOL, 1), (Reason.CLIENT_OUTDATED, 1), (Reason.CUT, 0)])
+def test_what_we_do_not_understand_is_counted_for_an_alarm(reason: Reason, counted: int) -> None:
+    def count() -> float:
+        return REGISTRY.get_sample_value("poolgate_protocol_errors_total", {"reason": reason.value}) or 0
+
+    before = count()
+    metrics.count_attempt(reason, Stage.HEADERS)
+    assert count() - before == counted

@@ -398,6 +398,14 @@ async def test_the_only_way_out_is_taken_although_it_rests(pool: Pool) -> None:
     assert await pool.ask([None], [None]) == "hello"
 
 
+async def test_a_way_out_that_is_paused_is_not_taken_even_where_there_is_no_other(pool: Pool) -> None:
+    await pool.pipe.call("HSET", TROUBLE, "paused|1", 1)
+    assert await pool.ask([None], [None], proxies=(1, 2)) == "hello"
+    assert pool.upstream.asked == [2]
+    assert await pool.ask([None], [None], proxies=(1, 1)) == "no_capacity"
+    assert pool.upstream.asked == []
+
+
 async def down(pool: Pool) -> None:
     """Two requests that no account answers, of three each: the circuit opens."""
     for _ in range(2):

@@ -26,9 +26,14 @@ def test_a_row_in_full() -> None:
     page = list(failure_table.lines())
 
     assert (
-        "| `rate_limit` | too fast | account for the model | another account |"
+        "| `rate_limit` | too many requests | account for the model | another account |"
         " the account for the model as long as the upstream says, else 5 s, doubling up to 5 min;"
         " held until another account has answered | 429 `rate_limit_exceeded` (5 s) |"
+    ) in page
+    assert (
+        "| `exhausted` | something is used up, and the upstream does not say what | account for the model |"
+        " another account | the account for the model as long as the upstream says, else 45 to 75 s, doubling up to"
+        " 5 min; held until another account has answered | 429 `rate_limit_exceeded` (60 s) |"
     ) in page
     assert (
         "| `forbidden` | the account may not do that | account | another account | the account 10 min;"

@@ -182,6 +182,10 @@ def test_an_upstream_that_is_down_and_a_way_out_that_rests_are_told(owner: User,
     assert cut_off["candidates"][0]["standing"] == "way_out_rests"
     assert 50 < cut_off["blocked"]["retry_after"] <= 61
 
+    client.hset(TROUBLE, "paused|direct", 1)
+    paused = ask(signed_in(owner), key.public_id).json()
+    assert (paused["serves"], paused["candidates"][0]["standing"]) == (False, "way_out_paused")
+
 
 @pytest.mark.parametrize("key", ["", "a\0b", "ééééé", "'; --", "x" * 9000])
 def test_what_is_no_public_id_is_not_found(owner: User, key: str) -> None:

@@ -441,7 +441,7 @@ def test_an_end_without_message_stop_is_a_cut() -> None:
 
 
 def refused(status: int, error: object = None, **headers: str) -> Fault:
-    body = b"<html>" if error is None else orjson.dumps({"type": "error", "error": error})
+    body = b"no" if error is None else orjson.dumps({"type": "error", "error": error})
     return classify(status, {name.replace("_", "-"): value for name, value in headers.items()}, body)
 
 
@@ -458,11 +458,14 @@ def test_the_type_decides_before_the_status_and_the_text(name: str, reason: Reas
         (401, Reason.AUTH_EXPIRED),
         (402, Reason.PAYMENT),
         (403, Reason.FORBIDDEN),
-        (404, Reason.MODEL_UNKNOWN),
+        (404, Reason.MODEL_GATED),
+        (405, Reason.PROTOCOL),
+        (407, Reason.EGRESS),
         (408, Reason.TIMEOUT),
         (413, Reason.TOO_LARGE),
         (422, Reason.BAD_REQUEST),
         (429, Reason.RATE_LIMIT),
+        (464, Reason.PROTOCOL),
         (500, Reason.TRANSIENT),
         (502, Reason.TRANSIENT),
         (503, Reason.CAPACITY),
@@ -476,6 +479,12 @@ def test_without_a_known_type_the_status_decides(status: int, reason: Reason) ->
     assert (unknown.reason, unknown.upstream_code) == (reason, str(status))
 
 
+@pytest.mark.parametrize("status", [200, 403, 404, 502])
+def test_a_page_blames_the_way_out(status: int) -> None:
+    found = classify(status, {"content-type": "text/html"}, b" <!DOCTYPE html><html></html>")
+    assert (found.reason, found.upstream_code) == (Reason.EGRESS, f"{status}_html")
+
+
 @pytest.mark.parametrize(
     ("message", "reason", "hint"),
     [
@@ -483,6 +492,7 @@ def test_without_a_known_type_the_status_decides(status: int, reason: Reason) ->
          {"tokens": 210000, "maximum": 200000}),
         ("Prompt is too long", Reason.CONTEXT_TOO_LONG, None),
         ("Your credit balance is too low to access the API.", Reason.PAYMENT, None),
+        ("This organization has been disabled.", Reason.ACCOUNT_CLOSED, None),
         ("messages.0.content.0: Could not process image", Reason.IMAGE_UNSUPPORTED, None),
         ("messages: at least one message is required", Reason.BAD_REQUEST, None),
         (None, Reason.BAD_REQUEST, None),
