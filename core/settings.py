@@ -165,7 +165,7 @@ class Settings:
         64, "Most such streams that one process keeps; the oldest is closed.", low=1, high=4096, unit="streams",
         group="Pool",
     )  # fmt: skip
-    wait_for_slot: float = _knob(5.0, "Longest wait for a free account slot.", low=0, high=45, unit="s", group="Pool")
+    wait_for_slot: float = _knob(30.0, "Longest wait for a free account slot.", low=0, high=45, unit="s", group="Pool")
     sticky_enabled: bool = _knob(True, "Prefer the account that a conversation was last served by.", group="Pool")
     sticky_ttl: float = _knob(
         3600.0, "A conversation is bound to its account for this long after each turn.", low=10, high=86_400, unit="s",
