@@ -22,6 +22,8 @@ from msgspec import Struct
 ROOT = Path(__file__).resolve().parent.parent
 SECRETS_FILE = "secrets.json"
 ENGINES_FILE = "engines.json"
+UP_FILE = "up.json"
+"""In ``run``, while ``manage.py up`` runs: where the gateway and the simulator are."""
 
 SECRETS: Mapping[str, str] = {
     "SECRET_KEY": "signs sessions and one-time links of the panel",
@@ -77,6 +79,13 @@ def find_list(name: str) -> list[str]:
     """A comma separated variable as a list without empty items."""
     value = find(name) if name in SECRETS else os.environ.get(name, "")
     return [item.strip() for item in value.split(",") if item.strip()]
+
+
+def upstream_hosts() -> list[str]:
+    """POOLGATE_UPSTREAM_HOSTS; without it, in a second terminal, the simulator of the demo that runs on the data dir."""
+    given = find_list("POOLGATE_UPSTREAM_HOSTS")
+    simulator = read_json(data_dir() / "run" / UP_FILE).get("simulator_url") if not given else None
+    return [urlsplit(simulator).netloc] if simulator else given
 
 
 def make_secrets(directory: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from config.environment import ROOT, data_dir, find, find_list, parse_database_url
+from config.environment import ROOT, data_dir, find, find_list, parse_database_url, upstream_hosts
 from config.timetable import TIMETABLE
 
 BASE_DIR = ROOT
@@ -17,7 +17,7 @@ SECRET_KEY = find("SECRET_KEY")
 POOLGATE_KEY_PEPPER = find("POOLGATE_KEY_PEPPER")
 POOLGATE_ENCRYPTION_KEYS = find_list("POOLGATE_ENCRYPTION_KEYS")
 POOLGATE_METRICS_TOKEN = find("POOLGATE_METRICS_TOKEN")
-POOLGATE_UPSTREAM_HOSTS = find_list("POOLGATE_UPSTREAM_HOSTS")
+POOLGATE_UPSTREAM_HOSTS = upstream_hosts()
 POOLGATE_PRIVATE_NETWORKS = find_list("POOLGATE_PRIVATE_NETWORKS")
 POOLGATE_TIMETABLE = TIMETABLE
 REDIS_URL = find("REDIS_URL")

@@ -122,7 +122,9 @@ class Installation:
         )
         self._wait_until_ready(Path(env["POOLGATE_READY_DIR"]), ready)
         noted = {"base_url": base_url, "simulator_url": simulator_url}
-        environment.write_json(options.data_dir / "run" / "up.json", noted)  # for who asks in a second terminal
+        environment.write_json(
+            options.data_dir / "run" / environment.UP_FILE, noted
+        )  # for who asks in a second terminal
         if options.ready_file is not None:
             environment.write_json(options.ready_file, ready.as_json())
         self._say(card(ready, logs=f"{options.data_dir / 'logs'}", notes=self._notes(env, known)))

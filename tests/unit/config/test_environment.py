@@ -99,3 +99,18 @@ def test_a_database_address_may_name_a_socket_directory_and_options() -> None:
 def test_another_database_is_refused() -> None:
     with pytest.raises(ValueError, match="postgresql://"):
         parse_database_url("mysql://app@db/app")
+
+
+def test_a_second_terminal_trusts_the_simulator_of_the_demo_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POOLGATE_DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("POOLGATE_UPSTREAM_HOSTS", raising=False)
+    assert environment.upstream_hosts() == []
+
+    noted = {"base_url": "http://127.0.0.1:8080", "simulator_url": "http://127.0.0.1:4711"}
+    environment.write_json(tmp_path / "run" / environment.UP_FILE, noted)
+    assert environment.upstream_hosts() == ["127.0.0.1:4711"]
+
+    monkeypatch.setenv("POOLGATE_UPSTREAM_HOSTS", "models.example:443")
+    assert environment.upstream_hosts() == ["models.example:443"], "what the operator says wins"
