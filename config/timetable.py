@@ -9,7 +9,7 @@ TIMETABLE: Mapping[str, float] = {
     "ops.tasks.reap_lost": 10,
     "ops.tasks.sweep_traces": 600,
     "accounts.tasks.apply_effects": 1,
-    "accounts.tasks.restore_cooldowns": 60,
+    "accounts.tasks.restore_cooldowns": 15,
     "accounts.tasks.reverify_cooldowns": 60,
     "accounts.tasks.refresh_catalogue": 300,
     "accounts.tasks.renew_credentials": 60,
