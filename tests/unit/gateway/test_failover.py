@@ -17,7 +17,8 @@ from accounts.leases import NOBODY, cooldowns_key
 from accounts.troubles import TROUBLE, Troubles
 from core.redis_pipe import Pipe, PipeDown
 from core.settings import Settings
-from gateway import failover
+from gateway import affinity, failover
+from gateway.affinity import Identity
 from gateway.attempts import Errand
 from gateway.contracts import Clocks, Target, Upstream
 from gateway.failover import Turn
@@ -121,6 +122,7 @@ class Pool:
         started: float = 0.0,
         proxies: Sequence[int] = (),
         kind: AccountKind = AccountKind.CURSOR,
+        conversation: Identity | None = None,
         **knobs: Any,
     ) -> str:
         """What the caller got: the text, or the error's code."""
@@ -149,7 +151,9 @@ class Pool:
         self.record = Record(request_id=f"r{self._count}", started_at=time.time(), protocol="chat", endpoint="/")
         entry = self.services.ledger.admit(self.record)
         began = started or time.monotonic()
-        turn = Turn(errand, Settings(**{"wait_for_slot": 0.0} | knobs), entry, self.services, NOBODY, began)
+        settings = Settings(**{"wait_for_slot": 0.0} | knobs)
+        session = affinity.ask(conversation, settings, self.pipe)
+        turn = Turn(errand, settings, entry, self.services, NOBODY, began, session)
         text = ""
         try:
             async for batch in turn.events():

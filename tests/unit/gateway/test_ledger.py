@@ -132,8 +132,10 @@ async def test_a_request_costs_one_round_trip_before_and_one_after(
     entry = ledger.admit(record("r1"))
     await taken(entry, account(1))
     assert sent == ["HSET", "EVALSHA"]  # in one write: see the pipe's tests
+    entry.bindings = [("SET", "poolgate:sticky:7-ab", "1|5|5")]
     await entry.close()
-    assert sent[2:] == ["EVALSHA"]
+    assert sent[2:] == ["EVALSHA", "SET"]  # in one write, too
+    assert await pipe.call("GET", "poolgate:sticky:7-ab") == b"1|5|5"
 
 
 async def test_a_request_that_never_got_a_slot_is_filed_too(ledger: Ledger, pipe: Pipe) -> None:
