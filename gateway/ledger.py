@@ -1,8 +1,8 @@
 """What one request owns, and that it gives it back exactly once: its record, its slot, its caller's slot.
 
-``admit`` puts the record into Redis without waiting; ``Entry.take`` follows on the same pipe and gets a slot, so both
-cost one round trip before the upstream call; ``Entry.close`` gives everything back and files the record in one more,
-and ``bindings`` (commands that say where the conversation is at home) go with it.
+``admit`` puts the record into Redis without waiting, and whatever else is asked then goes with it; ``Entry.take`` gets
+a slot in one round trip; ``Entry.close`` gives everything back and files the record in one more, and ``bindings``
+(commands that say where the conversation is at home) go with it.
 The closing command is on its way before ``close`` can be cancelled, and the ledger sees it through: when Redis does not
 answer, it tries again for ``PATIENCE`` seconds, while the stream that ended has long gone. Should the process die,
 its open records are reaped as lost.
