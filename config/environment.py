@@ -82,7 +82,7 @@ def find_list(name: str) -> list[str]:
 
 
 def upstream_hosts() -> list[str]:
-    """POOLGATE_UPSTREAM_HOSTS; without it, in a second terminal, the simulator of the demo that runs on the data dir."""
+    """POOLGATE_UPSTREAM_HOSTS; without it, in a second terminal, the simulator of the demo that runs here."""
     given = find_list("POOLGATE_UPSTREAM_HOSTS")
     simulator = read_json(data_dir() / "run" / UP_FILE).get("simulator_url") if not given else None
     return [urlsplit(simulator).netloc] if simulator else given

@@ -219,6 +219,7 @@ class Installation:
         """Stops all there is, however far the start came. A second signal cuts the draining short."""
         if self._options.ready_file is not None:
             self._options.ready_file.unlink(missing_ok=True)
+        (self._options.data_dir / "run" / environment.UP_FILE).unlink(missing_ok=True)
         listener.close()
         servers = [child for child in self._children if child.name.startswith("web-")]
         if servers:
