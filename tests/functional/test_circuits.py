@@ -16,7 +16,7 @@ OPENED = 3
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ten]:
-    with pool_of_ten(tmp_path_factory.mktemp("circuits"), slots=10) as ten:
+    with pool_of_ten(tmp_path_factory.mktemp("circuits"), slots=10, retry_floor=1000) as ten:
         yield ten
 
 

@@ -27,6 +27,8 @@ from tests.plugins.simulator import Simulator
 NAMES = tuple(f"acc{number}" for number in range(10))
 TEAM = "crowd"
 _MAKE = """
+from core.audit import SYSTEM
+from core.settings_store import set_setting
 from accounts.verbs import create_cursor_account, create_group, define_model
 from tenants.verbs import create_team, issue_key
 team = create_team({team!r})
@@ -34,6 +36,8 @@ group = create_group({team!r}, teams=[team])
 for name in {names!r}:
     create_cursor_account(name, "crsr_sim_" + name, {url!r}, [group], slots={slots})
 define_model("sim-*")
+for name, value in {knobs!r}.items():
+    set_setting(name, value, SYSTEM)
 print(issue_key(team, "crowd", "demo")[1])
 """
 
@@ -119,8 +123,8 @@ def _read(model: str, answer: httpx2.Response, seconds: float) -> Answer:
 
 
 @contextmanager
-def pool_of_ten(folder: Path, *, slots: int = 3, workers: int = 1) -> Iterator[Ten]:
-    """Starts all of it, and stops it."""
+def pool_of_ten(folder: Path, *, slots: int = 3, workers: int = 1, **knobs: object) -> Iterator[Ten]:
+    """Starts all of it, and stops it. ``knobs``: settings that differ from the defaults."""
     seed = folder / "seed.json"
     seed.write_text(json.dumps({"accounts": [{"name": name} for name in NAMES]}))
     process, url = simulator.start(folder, "--seed", str(seed))
@@ -128,7 +132,7 @@ def pool_of_ten(folder: Path, *, slots: int = 3, workers: int = 1) -> Iterator[T
         trusted = {"POOLGATE_UPSTREAM_HOSTS": urlsplit(url).netloc}
         with Instance(folder / "data", "--workers", str(workers), **trusted) as instance:
             fake = Simulator(url, {name: f"crsr_sim_{name}" for name in NAMES})
-            program = _MAKE.format(team=TEAM, names=NAMES, url=url, slots=slots)
+            program = _MAKE.format(team=TEAM, names=NAMES, url=url, slots=slots, knobs=knobs)
             ten = Ten(instance, fake, _run(instance, program, trusted))
             yield ten
             ten.redis.close()
