@@ -1,5 +1,5 @@
-"""What can be done to groups and accounts. Each verb writes its audit row and publishes, in one
-transaction, and checks a row by compiling it. Wrong input raises ``InvalidValue``.
+"""What can be done to accounts. Each verb writes its audit row and publishes, in one transaction, and checks a row by
+compiling it. Wrong input raises ``InvalidValue``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
-from django.utils.text import slugify
 
 from accounts import blocks, channels, cooldowns
 from accounts.catalogue import define_model
@@ -23,7 +22,6 @@ from core.audit import SYSTEM, Actor
 from core.columns import check_columns
 from core.invalid import InvalidValue
 from ir.errors import Fault
-from tenants.models import Team
 
 EDITABLE = ("name", "base_url", "priority", "slots", "proxy", "notes")
 CHANNEL_COLUMNS = (
@@ -33,35 +31,6 @@ CHANNEL_COLUMNS = (
 """What ``update_provider_account`` may change of an account and of its channel."""
 
 CURSOR_URL = "https://api2.cursor.sh"
-
-
-@transaction.atomic
-def create_group(name: str, *, teams: Iterable[Team] = (), actor: Actor = SYSTEM) -> Group:
-    """A new group, open to ``teams``."""
-    group = Group(name=name.strip(), slug=slugify(name))
-    check_columns(group)
-    group.save()
-    group.teams.set(teams)
-    audit.record(actor, "group.create", group, after=_group_state(group))
-    publish.bump()
-    return group
-
-
-@transaction.atomic
-def allow_teams(group: Group, teams: Iterable[Team], *, actor: Actor = SYSTEM) -> None:
-    """Makes ``teams`` the ones that may use the group, and no others."""
-    before = _group_state(group)
-    group.teams.set(teams)
-    audit.record(actor, "group.allow_teams", group, before=before, after=_group_state(group))
-    publish.bump()
-
-
-@transaction.atomic
-def delete_group(group: Group, *, actor: Actor = SYSTEM) -> None:
-    """Removes a group; its accounts stay."""
-    audit.record(actor, "group.delete", group, before=_group_state(group))
-    group.delete()
-    publish.bump()
 
 
 @transaction.atomic
@@ -397,7 +366,3 @@ def _wake(row: Account) -> None:
 
 def _lock(account: Account) -> Account:
     return Account.objects.select_for_update().get(pk=account.pk)
-
-
-def _group_state(group: Group) -> dict[str, Any]:
-    return audit.state(group) | {"teams": sorted(group.teams.values_list("slug", flat=True))}

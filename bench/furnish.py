@@ -17,7 +17,8 @@ ACCOUNTS, SLOTS = 40, 16
 def furnish(mock_url: str) -> str:
     """Makes the rows with the product's own verbs. Returns the key's text."""
     from accounts.catalogue import define_model  # noqa: PLC0415 - needs django.setup
-    from accounts.verbs import create_cursor_account, create_group  # noqa: PLC0415
+    from accounts.groups import create_group  # noqa: PLC0415
+    from accounts.verbs import create_cursor_account  # noqa: PLC0415
     from tenants.verbs import create_team, issue_key  # noqa: PLC0415
 
     team = create_team("Bench")

@@ -12,7 +12,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from accounts import catalogue, credentials, effects
+from accounts import catalogue, credentials, effects, groups
 from accounts import verbs as accounts
 from accounts.compile import AccountState, Transport
 from accounts.models import Account, CatalogueModel, Credential, Group
@@ -47,7 +47,7 @@ def install(directory: Path, simulator_url: str, owner_password: str | None) -> 
     """
     kept = read_json(directory / FILE)
     team = Team.objects.filter(slug=TEAM).first() or tenants.create_team("Demo", TEAM)
-    group = Group.objects.filter(slug=GROUP).first() or accounts.create_group("Demo", teams=[team])
+    group = Group.objects.filter(slug=GROUP).first() or groups.create_group("Demo", teams=[team])
     _make_accounts(group, simulator_url)
     _wake_accounts(group)
     _make_names()
@@ -75,7 +75,7 @@ def remove(directory: Path) -> str | None:
     for account in Account.objects.filter(name__in=names):
         accounts.delete_account(account)
     for group in Group.objects.filter(slug=GROUP):
-        accounts.delete_group(group)
+        groups.delete_group(group)
     offered = [model for _, models in PROVIDERS.values() for model in models]
     offered += [pattern for pattern, _ in OTHERS.values()]
     for model in CatalogueModel.objects.filter(name__in=[SCRIPTS, *ALIASES, *offered]):

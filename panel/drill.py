@@ -20,7 +20,7 @@ import orjson
 from django.conf import settings
 from msgspec import Struct
 
-from accounts import catalogue, effects
+from accounts import catalogue, effects, groups
 from accounts import verbs as accounts
 from accounts.models import Account, CatalogueModel, Group
 from core import redis
@@ -116,7 +116,7 @@ class Drill:
 
     def __enter__(self) -> Self:
         if not redis.connection().set(LOCK, "1", nx=True, ex=LONGEST):
-            raise Unavailable("Another drill is running.")
+            raise Unavailable("Another drill is running; one takes a few seconds for each cause. Try again then.")
         return self
 
     def __exit__(
@@ -144,7 +144,7 @@ class Drill:
         """New for each rehearsal: what processes remember of accounts and of the upstream's trouble is of others."""
         self._token, self._script = PREFIX + secrets.token_hex(4), f"sim-lorem-{50 + secrets.randbelow(200)}"
         team = tenants.create_team(self._token, actor=self._actor)
-        group = accounts.create_group(self._token, teams=[team], actor=self._actor)
+        group = groups.create_group(self._token, teams=[team], actor=self._actor)
         for place, name in enumerate(STAFF):
             accounts.create_cursor_account(
                 f"{self._token}-{name}", f"crsr_sim_{name}", self._simulator, [group], priority=place, actor=self._actor
@@ -243,7 +243,7 @@ def _dismiss(actor: Actor) -> None:
     for account in Account.objects.filter(name__startswith=PREFIX):
         accounts.delete_account(account, actor=actor)
     for group in Group.objects.filter(name__startswith=PREFIX):
-        accounts.delete_group(group, actor=actor)
+        groups.delete_group(group, actor=actor)
     for model in CatalogueModel.objects.filter(name__startswith=PREFIX, owner="drill"):
         catalogue.delete_model(model, actor=actor)
     for team in Team.objects.filter(name__startswith=PREFIX):

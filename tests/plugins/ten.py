@@ -29,7 +29,9 @@ TEAM = "crowd"
 _MAKE = """
 from core.audit import SYSTEM
 from core.settings_store import set_setting
-from accounts.verbs import create_cursor_account, create_group, define_model
+from accounts.catalogue import define_model
+from accounts.groups import create_group
+from accounts.verbs import create_cursor_account
 from tenants.verbs import create_team, issue_key
 team = create_team({team!r})
 group = create_group({team!r}, teams=[team])

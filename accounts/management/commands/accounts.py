@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from accounts import channels, health, proxies, verbs
 from accounts.compile import AccountState, Transport
+from accounts.groups import allow_teams, create_group
 from accounts.kinds import WAYS, AccountKind
 from accounts.listing import AccountLine, list_accounts
 from accounts.models import Account, Credential, Group, Proxy
@@ -137,7 +138,7 @@ class Command(command.Command):
 
     def _add(self, options: dict[str, Any]) -> None:
         teams = find_teams(options["team"])
-        group = find_group(options["group"]) or verbs.create_group(options["group"], actor=COMMAND_LINE)
+        group = find_group(options["group"]) or create_group(options["group"], actor=COMMAND_LINE)
         common = {
             "groups": [group],
             "slots": options["slots"],
@@ -170,7 +171,7 @@ class Command(command.Command):
                 **_channel(options),
             )
         if teams:
-            verbs.allow_teams(group, {*group.teams.all(), *teams}, actor=COMMAND_LINE)
+            allow_teams(group, {*group.teams.all(), *teams}, actor=COMMAND_LINE)
 
     def _edit(self, account: Account, options: dict[str, Any]) -> None:
         if options["action"] == "key":
@@ -194,7 +195,7 @@ class Command(command.Command):
             known = ", ".join(Group.objects.values_list("name", flat=True)) or "none"
             raise CommandError(f"There is no group named {options['group']}. Groups: {known}.")
         had = set(group.teams.all())
-        verbs.allow_teams(group, had | teams if options["action"] == "allow" else had - teams, actor=COMMAND_LINE)
+        allow_teams(group, had | teams if options["action"] == "allow" else had - teams, actor=COMMAND_LINE)
         return group
 
 

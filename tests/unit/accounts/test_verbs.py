@@ -14,7 +14,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 from pytest_django import Settings
 
-from accounts import catalogue, cooldowns, verbs
+from accounts import catalogue, cooldowns, groups, verbs
 from accounts.compile import AccountState, Transport, compile_account
 from accounts.cooldowns import Resting
 from accounts.leases import cooldowns_key
@@ -39,7 +39,7 @@ def trail() -> list[str]:
 
 @pytest.fixture
 def group() -> Group:
-    return verbs.create_group("Main pool")
+    return groups.create_group("Main pool")
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def account(group: Group) -> Account:
 
 def test_a_group_is_open_to_the_teams_it_was_given() -> None:
     red, blue = [Team.objects.create(name=name, slug=name) for name in ("red", "blue")]
-    group = verbs.create_group("Main pool", teams=[red], actor=ADA)
-    verbs.allow_teams(group, [blue], actor=ADA)
+    group = groups.create_group("Main pool", teams=[red], actor=ADA)
+    groups.allow_teams(group, [blue], actor=ADA)
     assert list(group.teams.all()) == [blue]
     entry = AuditEntry.objects.latest("id")
     assert (entry.before, entry.after) == (
@@ -62,11 +62,11 @@ def test_a_group_is_open_to_the_teams_it_was_given() -> None:
 def test_a_group_without_a_usable_name_is_refused(group: Group) -> None:
     for name in ("", "***", "Main pool", "x" * 65):
         with pytest.raises(InvalidValue):
-            verbs.create_group(name)
+            groups.create_group(name)
 
 
 def test_a_deleted_group_leaves_its_accounts(account: Account, group: Group) -> None:
-    verbs.delete_group(group)
+    groups.delete_group(group)
     assert Account.objects.get().groups.count() == 0
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from accounts.compile import AccountState
-from accounts.verbs import allow_teams, create_cursor_account, create_group, set_enabled, set_state
+from accounts.groups import allow_teams, create_group
+from accounts.verbs import create_cursor_account, set_enabled, set_state
 from config import environment
 from config.preflight import problems
 from tenants.verbs import create_owner, create_team, issue_key

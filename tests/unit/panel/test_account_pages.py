@@ -7,6 +7,7 @@ from pytest_django import Settings
 
 from accounts import verbs
 from accounts.compile import AccountState, Transport, compile_account
+from accounts.groups import create_group
 from accounts.models import Account, Group
 from core.encryption import open_sealed
 from core.models import AuditEntry
@@ -38,7 +39,7 @@ def client(owner: User) -> Client:
 
 @pytest.fixture
 def group(owner: User) -> Group:
-    return verbs.create_group("main")
+    return create_group("main")
 
 
 def add(client: Client, kind: str, values: dict[str, str], group: Group) -> str:

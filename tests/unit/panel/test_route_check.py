@@ -12,10 +12,11 @@ from django.utils import timezone
 
 from accounts.catalogue import define_model
 from accounts.compile import AccountState
+from accounts.groups import create_group
 from accounts.leases import cooldowns_key, running_key, slots_key
 from accounts.models import Account, Group
 from accounts.troubles import TROUBLE
-from accounts.verbs import create_cursor_account, create_group, set_state
+from accounts.verbs import create_cursor_account, set_state
 from core import redis
 from core.audit import SYSTEM
 from core.settings_store import set_setting
