@@ -6,6 +6,7 @@ extra parameters. A caller's field that would choose another model is left out.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 from msgspec import Struct, structs
@@ -65,10 +66,14 @@ def compose(wire: Wire, request: Request, target: Target, channel: ChannelView) 
     asked = structs.replace(fitting.request, thinking=told, max_output_tokens=limit)
     body = wire.role.request_body(asked, target.model)
     dialect.put(body, thinking)
-    if wire.transport is Transport.OPENAI_CHAT and limit is not None:
-        body[dialect.limit] = body.pop("max_completion_tokens")
+    if wire.transport is Transport.OPENAI_CHAT:
+        body["messages"] = dialect.recall(body["messages"], thinking)
+        if limit is not None:
+            body[dialect.limit] = body.pop("max_completion_tokens")
     extras = carried_fields(request) if request.extras.protocol == wire.protocol else {}
     merged = {**extras, **body, **channel.extra_params}
+    if dialect.cached and request.session:  # a digest: in other protocols the session may name a user
+        merged.setdefault("prompt_cache_key", hashlib.sha256(request.session.encode()).hexdigest()[:32])
     if wire.transport is Transport.ANTHROPIC_MESSAGES and not request.breakpoints and caching.FIELD not in merged:
         caching.mark(merged)
     if forbids_thinking(wire.transport, request):

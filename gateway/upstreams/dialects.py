@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
@@ -28,6 +28,10 @@ class Dialect(Struct, frozen=True):
     ``budgeted``: thinking is always asked for by a number of tokens. ``usual`` is the effort where thinking is wanted,
     none is named, and nothing else turns it on. ``limit`` is Chat's name of the output limit. ``highest`` stands in
     for the effort xhigh where that is unknown.
+
+    ``replay`` is what becomes of Chat's ``reasoning_content`` in the history: as "given", "always" there beside calls
+    (empty where nobody sent it back: such models refuse calls that come without), or "never". ``cached`` by a key that
+    tells which conversations begin alike.
     """
 
     native: bool = False
@@ -40,6 +44,8 @@ class Dialect(Struct, frozen=True):
     budget: str = ""
     limit: str = "max_tokens"
     highest: str = ""
+    replay: Literal["given", "always", "never"] = "given"
+    cached: bool = False
 
     def told(self, thinking: Thinking, channel: ChannelView, limit: int) -> Thinking:
         """What the client role is told, in the words of its wire."""
@@ -68,6 +74,18 @@ class Dialect(Struct, frozen=True):
         elif self.budget and thinking.budget_tokens:
             _put(body, self.budget, thinking.budget_tokens)
 
+    def recall(self, messages: list[JsonObject], thinking: Thinking) -> list[JsonObject]:
+        """A Chat history, its thinking as these models want it; the messages may be changed in place."""
+        if self.replay == "never":
+            for message in messages:
+                message.pop(THOUGHTS, None)
+            return [message for message in messages if message["content"] is not None or "tool_calls" in message]
+        if self.replay == "always" and thinking.enabled is not False:
+            for message in messages:
+                if "tool_calls" in message:
+                    message.setdefault(THOUGHTS, "")
+        return messages
+
 
 def effort_of(thinking: Thinking) -> str:
     """The effort that is usual for a budget in tokens; "" without one."""
@@ -78,13 +96,18 @@ def effort_of(thinking: Thinking) -> str:
 
 
 LEAST_BUDGET = 1024
+THOUGHTS = "reasoning_content"
 PLAIN = Dialect(native=True)
 
 TABLE: Mapping[str, Dialect] = {
-    "openai": Dialect(native=True, native_off=True, usual="medium", limit="max_completion_tokens"),
-    "reasoner": Dialect(native=True, limit="max_completion_tokens"),  # OpenAI's models that cannot stop thinking
+    "openai": Dialect(
+        native=True, native_off=True, usual="medium", limit="max_completion_tokens", replay="never", cached=True
+    ),
+    "reasoner": Dialect(  # OpenAI's models that cannot stop thinking
+        native=True, limit="max_completion_tokens", replay="never", cached=True
+    ),
     "qwen": Dialect(on={"enable_thinking": True}, off={"enable_thinking": False}, budget="thinking_budget"),
-    "typed": Dialect(on={"thinking": {"type": "enabled"}}, off={"thinking": {"type": "disabled"}}),
+    "typed": Dialect(on={"thinking": {"type": "enabled"}}, off={"thinking": {"type": "disabled"}}, replay="always"),
     "openrouter": Dialect(
         on={"reasoning": {"enabled": True}}, off={"reasoning": {"enabled": False}},
         effort="reasoning.effort", budget="reasoning.max_tokens",
@@ -95,15 +118,19 @@ TABLE: Mapping[str, Dialect] = {
     "silent": Dialect(),
 }  # fmt: skip
 
+OPENAI = (
+    (r"\bgpt-(5\.[1-9]|[6-9])", "openai"),
+    (r"\b(gpt(?!-oss)|o[1-9]|chatgpt)\b", "reasoner"),  # the open models are served by everybody
+)
+
 RULES: Mapping[Transport, tuple[tuple[str, str], ...]] = {
     Transport.OPENAI_CHAT: (
         (r"openrouter\.ai", "openrouter"),
         (r"qwen|qwq|dashscope", "qwen"),
         (r"deepseek|glm|bigmodel|\bz\.ai|mimo|minimax", "typed"),
-        (r"\bgpt-(5\.[1-9]|[6-9])", "openai"),
-        (r"\b(gpt|o[1-9]|chatgpt)\b", "reasoner"),
+        *OPENAI,
     ),
-    Transport.OPENAI_RESPONSES: ((r"\bgpt-(5\.[1-9]|[6-9])", "openai"),),
+    Transport.OPENAI_RESPONSES: OPENAI,
     Transport.ANTHROPIC_MESSAGES: (
         (r"claude-(opus|sonnet)-4[.-]6\b", "adaptive_46"),
         (r"claude-(opus|sonnet)-4[.-][6-9]\b|claude-[a-z]+-([5-9]|\d\d)\b", "adaptive"),

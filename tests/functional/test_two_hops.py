@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.turns import CHAT, MESSAGES, PATHS, RESPONSES, Answer, Turn, ask, failed, piece, streamed
+from tests.functional.turns import CHAT, MESSAGES, PATHS, RESPONSES, Answer, Turn, ask, body_of, failed, piece, streamed
 from tests.plugins.house import House
 from tests.plugins.instance import Instance, manage
 
@@ -102,6 +102,27 @@ def test_two_hops_are_as_one(
     if name == SHORTENED:  # what comes out is the same, but a shorter name makes a shorter prompt
         answer.usage = expected.usage
     assert answer == expected
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_thinking_that_the_far_end_left_in_tags_is_thinking_here(gateway: Gateway, kind: str, path: str) -> None:
+    answer = gateway.ask(path, f"via-{kind}", text="SAYTEXT <think>one two</think>three <think>four</think> END")
+    assert answer.text.rstrip() == "three <think>four</think>"
+    assert answer.thinking == ("one two" if path == CHAT else "")  # a setting shows it there, a request elsewhere
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cached_prompt_over_two_hops_is_the_same_prompt(gateway: Gateway, kind: str) -> None:
+    cached = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    plain = {"text": "SCRIPT sim-history END", **RESULTS}
+    expected = gateway.ask(MESSAGES, MODEL, **plain, system="One.\n\nTwo.")
+    body = body_of(MESSAGES, MODEL, Turn(**plain))
+    for block in [body["tools"][0], body["messages"][1]["content"][-1], body["messages"][2]["content"][0]]:
+        block.update(cached)
+    blocks = [{"type": "text", "text": "One.", **cached}, {"type": "text", "text": "Two."}]
+    more = {"messages": body["messages"], "tools": body["tools"], "system": blocks}
+    assert gateway.ask(MESSAGES, f"via-{kind}", **plain, more=more) == expected
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -13,7 +13,7 @@ from gateway.protocols.messages.server import decode_request as decode_messages
 from gateway.protocols.responses.server import decode_request as decode_responses
 from gateway.upstreams import dialects
 from gateway.upstreams.asking import WIRES, carried_fields, compose
-from ir.request import Message, Request, Text, Thinking, Tool, ToolCall, ToolChoice, ToolMode, ToolResult
+from ir.request import Message, Reasoning, Request, Text, Thinking, Tool, ToolCall, ToolChoice, ToolMode, ToolResult
 
 CHAT, RESPONSES, MESSAGES = Transport.OPENAI_CHAT, Transport.OPENAI_RESPONSES, Transport.ANTHROPIC_MESSAGES
 BY_WIRE = {wire.transport: wire for wire in WIRES}
@@ -214,6 +214,59 @@ def test_a_caller_that_leaves_the_caching_to_the_vendor_is_not_interfered_with()
     sent = body(MESSAGES, automatic)
     assert sent["cache_control"] == {"type": "ephemeral"}
     assert "cache_control" not in str(sent["messages"])
+
+
+THOUGHT = (
+    Message("assistant", (Reasoning("hm"), ToolCall("c1", "f", "{}"))),
+    Message("user", (ToolResult("c1", "ok"),)),
+    Message("assistant", (ToolCall("c2", "f", "{}"),)),
+    Message("user", (ToolResult("c2", "ok"),)),
+    Message("assistant", (Reasoning("only this"),)),
+    Message("user", (Text("Well?"),)),
+)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "thinking", "sent_back"),
+    [
+        ("silent", ON, ["hm", None, "only this"]),
+        ("typed", ON, ["hm", "", "only this"]),
+        ("typed", Thinking(), ["hm", "", "only this"]),  # the vendor's models may think by themselves
+        ("typed", OFF, ["hm", None, "only this"]),
+        ("openai", ON, [None, None]),
+        ("reasoner", ON, [None, None]),
+    ],
+)
+def test_thinking_of_a_chat_history_goes_back_to_whom_it_means_something(
+    dialect: str, thinking: Thinking, sent_back: list[str | None]
+) -> None:
+    request = Request("m", (*HI, *THOUGHT), thinking=thinking)
+    said = [message for message in body(CHAT, request, dialect=dialect)["messages"] if message["role"] == "assistant"]
+    assert [message.get("reasoning_content") for message in said] == sent_back
+
+
+def test_openai_is_told_which_turns_belong_together() -> None:
+    request = Request("m", HI, session="user_1_session_2")
+    keys = {body(wire, request, model="gpt-5.2")["prompt_cache_key"] for wire in (CHAT, RESPONSES)}
+    assert len(keys) == 1
+    assert all(len(key) <= 64 and "session" not in key for key in keys)
+    assert "prompt_cache_key" not in body(CHAT, Request("m", HI), model="gpt-5.2")
+    for model in ("openai/gpt-oss-120b", "glm-5"):
+        assert "prompt_cache_key" not in body(CHAT, request, model=model)
+    assert "prompt_cache_key" not in body(MESSAGES, request, model="gpt-5.2", dialect="adaptive")
+
+
+@pytest.mark.parametrize(
+    ("wire", "decode", "asked"),
+    [
+        (CHAT, decode_chat, {"messages": [{"role": "user", "content": "Hi"}]}),
+        (RESPONSES, decode_responses, {"input": "Hi"}),
+    ],
+)
+def test_a_callers_own_cache_key_is_kept(wire: Transport, decode: Any, asked: Any) -> None:
+    request = decode({"model": "m", "prompt_cache_key": "mine", **asked})
+    for model in ("gpt-5.2", "other"):
+        assert body(wire, request, model=model)["prompt_cache_key"] == "mine"
 
 
 def test_the_channels_effort_is_for_turns_that_say_nothing() -> None:
