@@ -149,6 +149,14 @@ def events_of(house: House) -> dict[str, float]:
     return {line.split('"')[1]: float(line.rpartition(" ")[2]) for line in lines}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_parked(house_process: House) -> None:
+    """What other modules left parked would be dropped some time, and counted."""
+    house_process.set(parked_streams=False)
+    time.sleep(1.5)  # it is looked after once a second
+    house_process.set(parked_streams=True)
+
+
 @pytest.fixture
 def counted(house: House) -> dict[str, float]:
     return events_of(house)

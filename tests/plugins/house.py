@@ -121,7 +121,7 @@ def house_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with Instance(tmp_path_factory.mktemp("house") / "data", "--demo", "--workers", workers) as instance:
         house = House(instance)
         # Tests let more go wrong in ten seconds than any outage, and wait for no provider that will not come back.
-        house.set(retry_floor=10_000, circuit_failures=1_000_000, provider_retries=0)
+        house.set(retry_floor=10_000, circuit_failures=1_000_000, provider_retries=0, wait_for_slot=5)
         house._turned.clear()
         try:
             yield house
