@@ -19,7 +19,6 @@ from tests.functional.flows import Flow, flowing
 from tests.plugins.house import House, eventually
 from tests.plugins.instance import Instance
 
-
 # Kills everything, again and again: two minutes, and more on a busy machine.
 pytestmark = [pytest.mark.full, pytest.mark.timeout(180)]
 
