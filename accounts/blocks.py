@@ -17,9 +17,9 @@ from typing import cast
 
 import redis
 
-from accounts.compile import AccountState
+from accounts.compile import AccountState, way_out_of
 from accounts.models import Account
-from accounts.troubles import DIRECT, KEPT, PAUSED, TROUBLE, read_trouble
+from accounts.troubles import KEPT, PAUSED, TROUBLE, read_trouble
 from ir.errors import Reason
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ def paused_ways_out() -> set[str]:
     blocked: defaultdict[str, list[datetime]] = defaultdict(list)
     rows = Account.objects.filter(state=AccountState.BLOCKED.value, state_reason=Reason.BLOCKED.value)
     for proxy_id, state_at in rows.order_by("state_at").values_list("proxy_id", "state_at"):
-        blocked[str(proxy_id) if proxy_id else DIRECT].append(state_at)
+        blocked[way_out_of(proxy_id)].append(state_at)
     return {name for name, times in blocked.items() if any(second - one <= WITHIN for one, second in pairwise(times))}
 
 

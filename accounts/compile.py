@@ -63,6 +63,11 @@ class AccountState(StrEnum):
     DISABLED = "disabled"
 
 
+def way_out_of(proxy_id: int | None) -> str:
+    """The name of a way out: the id of its proxy, or ``direct``."""
+    return str(proxy_id) if proxy_id else "direct"
+
+
 class AccountView(Struct, frozen=True):
     """An account as selection sees it: never its credential, only the id of it (0: it has none). ``proxy_url`` is
     whole, with what the proxy is told at the sign-in, and therefore no part of any repr.
@@ -95,8 +100,8 @@ class AccountView(Struct, frozen=True):
 
     @property
     def egress(self) -> str:
-        """The name of its way out: the id of its proxy, or ``direct``."""
-        return str(self.proxy_id) if self.proxy_id else "direct"
+        """The name of its way out."""
+        return way_out_of(self.proxy_id)
 
     @property
     def ways(self) -> tuple[Transport, ...]:

@@ -17,7 +17,7 @@ from accounts.compile import AccountState, AccountView
 from accounts.cooldowns import CANARY, HOLD, WARM
 from accounts.leases import WARMING, cooldowns_key, slots_key
 from accounts.pool import WHOLE
-from accounts.troubles import TROUBLE, egress_of, read_trouble, upstream_of
+from accounts.troubles import TROUBLE, egress_of, is_forgotten, read_trouble, upstream_of
 
 
 class Standing(StrEnum):
@@ -71,7 +71,8 @@ class Live(Struct, frozen=True):
             return Look(Standing.WAY_OUT_PAUSED, in_use, account.slots)
         if (until := self.ways_out.get(egress_of(account), 0.0)) > self.now:
             return Look(Standing.WAY_OUT_RESTS, in_use, account.slots, until)
-        if model and (circuit := self.circuits.get(upstream_of(account, model))) is not None:
+        circuit = self.circuits.get(upstream_of(account, model)) if model else None
+        if circuit is not None and not is_forgotten(circuit, self.now):
             return Look(Standing.CIRCUIT_OPEN, in_use, account.slots, circuit)
         names = [WHOLE, model] if model else [WHOLE]
         for prefix, standing in (("", Standing.RESTING), (HOLD, Standing.HELD)):

@@ -23,7 +23,7 @@ from msgspec import Struct
 from accounts.compile import AccountKind, AccountView, check_proxy_address, compile_account
 from accounts.knowledge import served_since
 from accounts.models import Account, Proxy
-from accounts.troubles import DIRECT, TROUBLE
+from accounts.troubles import DIRECT, TROUBLE, clear_egress
 from core import audit, publish
 from core.audit import SYSTEM, Actor
 from core.columns import check_columns
@@ -31,6 +31,7 @@ from core.encryption import seal
 from core.invalid import InvalidValue
 from core.jobs import Counts
 from core.outbound import AllowList, Broken, Outbound, Refused
+from core.redis import connection
 from core.redis_pipe import Pipe
 
 CHECKS = "poolgate:proxy-checks"
@@ -94,7 +95,8 @@ def edit_proxy(
 ) -> None:
     """Changes ``url``, ``enabled`` or ``notes``; a ``user`` replaces both name and password, "" takes them away.
 
-    Raises ``InvalidValue``, and ``TypeError`` for other columns. Running requests go on as they are.
+    Where it leads elsewhere now, or is used again, it rests no more. Raises ``InvalidValue``, and ``TypeError`` for
+    other columns. Running requests go on as they are.
     """
     if unknown := set(columns) - {"url", "enabled", "notes"}:
         raise TypeError(f"a proxy has no {', '.join(sorted(unknown))} to change")
@@ -106,6 +108,8 @@ def edit_proxy(
         _sign_in(row, user, password)
     _check_and_save(row)
     audit.record(actor, "proxy.edit", row, before=before, after=audit.state(row))
+    if user is not None or set(columns) - {"notes"}:
+        transaction.on_commit(lambda: clear_egress(connection(), str(row.pk)), robust=True)
     publish.bump()
     proxy.refresh_from_db()
 

@@ -13,10 +13,11 @@ from django.utils import timezone
 
 from accounts import blocks, channels, cooldowns
 from accounts.catalogue import define_model
-from accounts.compile import AccountKind, AccountState, Transport, compile_account
+from accounts.compile import AccountKind, AccountState, Transport, compile_account, way_out_of
 from accounts.credentials import open_key
 from accounts.keys import add_credential
 from accounts.models import Account, CatalogueModel, Channel, Cooldown, Credential, Group, Proxy
+from accounts.troubles import clear_egress
 from core import audit, outbound, publish, redis
 from core.audit import SYSTEM, Actor
 from core.columns import check_columns
@@ -261,19 +262,24 @@ def replace_credential(
 
 @transaction.atomic
 def clear_cooldowns(account: Account, model: str | None = None, *, actor: Actor = SYSTEM) -> None:
-    """Ends the rest of one upstream model ("": the account's own), or with None every rest of the account.
+    """Ends the rest of one upstream model ("": the account's own), or with None every rest of the account, that of its
+    way out included.
 
     Redis first: selection sees it at once, and an effect that is still on its way finds nothing left to write down.
     Published, because processes remember for some seconds what they heard of rests.
     Raises ``RedisError``, and then nothing has changed.
     """
-    rows = Cooldown.objects.filter(account=_lock(account))
+    row = _lock(account)
+    rows = Cooldown.objects.filter(account=row)
+    before: dict[str, Any] = {}
     if model is not None:
         rows = rows.filter(model=model)
+    elif clear_egress(redis.connection(), way_out := way_out_of(row.proxy_id)):
+        before["way_out"] = way_out
     cooldowns.clear(redis.connection(), account.pk, model)
-    before = [{"model": row.model, "reason": row.reason, "until": row.until.isoformat()} for row in rows]
+    before["cooldowns"] = [{"model": row.model, "reason": row.reason, "until": row.until.isoformat()} for row in rows]
     rows.delete()
-    audit.record(actor, "account.clear_cooldowns", account, before={"cooldowns": before}, after={"cooldowns": []})
+    audit.record(actor, "account.clear_cooldowns", account, before=before, after={"cooldowns": []})
     publish.bump()
 
 

@@ -51,6 +51,14 @@ class Cause(StrEnum):
     GATEWAY = "gateway"
 
 
+class Circuit(StrEnum):
+    """What became of the circuit of an upstream. ``CANARY``: one request may ask it, though the circuit is open."""
+
+    OPENED = "opened"
+    CANARY = "canary"
+    CLOSED = "closed"
+
+
 class Parking(StrEnum):
     """What became of a stream that waits for tool results, or of the results. ``REPLAYED``: results came to which no
     kept stream belonged, or whose stream could not go on, and a new run got the whole history."""
@@ -84,6 +92,11 @@ _inflight = Gauge(
 _tokens = Counter("poolgate_tokens", "Tokens of finished requests.", ["model", "type", "source"])
 _interrupted = Counter("poolgate_interrupted_streams", "Streams that broke after content.", ["protocol", "cause"])
 _parking = Counter("poolgate_parked_streams", "Streams kept for tool results, by what became of them.", ["event"])
+_circuits = Counter(
+    "poolgate_circuits", "Circuits of upstreams, by what became of them; counted by the process that did it.",
+    ["transport", "event"],
+)  # fmt: skip
+_egress_rests = Counter("poolgate_egress_rests", "Ways out that were put to rest because nothing came through.")
 _auth_failures = Counter("poolgate_auth_failures", "Requests without a valid key.")
 _generation = Gauge(
     "poolgate_config_generation", "Version of the configuration in force; the oldest of all processes.",
@@ -160,6 +173,15 @@ def count_switch(reason: Reason) -> None:
 
 def count_parking(event: Parking) -> None:
     _series(_parking, event.value).inc()
+
+
+def count_circuit(transport: StrEnum, event: Circuit) -> None:
+    """``transport``: how the upstream is spoken to. Its host and its models are no labels: nothing bounds them."""
+    _series(_circuits, transport.value, event.value).inc()
+
+
+def count_egress_rest() -> None:
+    _egress_rests.inc()
 
 
 def count_rejected(reason: Rejection) -> None:

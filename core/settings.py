@@ -95,6 +95,10 @@ class Settings:
         unit="parts", group="Budgets",
     )  # fmt: skip
     max_attempts: int = _knob(3, "Accounts tried for one request.", low=1, high=5, unit="accounts", group="Failover")
+    last_start: float = _knob(
+        60.0, "Time after a request came beyond which no further attempt begins.", low=1, high=600, unit="s",
+        group="Failover",
+    )  # fmt: skip
     provider_retries: int = _knob(
         3, "Further tries, after 2, 5 and 10 seconds, of a provider account that no other can stand in for; 0: one, at "
         "once.", low=0, high=3, unit="tries", group="Failover",
@@ -108,9 +112,32 @@ class Settings:
         group="Failover",
     )  # fmt: skip
     circuit_failures: int = _knob(
-        5, "Failures within 10 seconds, at least half of all attempts, from which an upstream's model is asked by one "
-        "request now and then alone, until that is answered.",
+        5, "Failures within 10 seconds from which an upstream's model is asked by one request now and then alone (a "
+        "canary), until that is answered.",
         low=2, high=1_000_000, unit="failures", group="Failover",
+    )  # fmt: skip
+    circuit_share: float = _knob(
+        0.5, "Share of all attempts of those 10 seconds that must have failed as well.", low=0.05, high=1,
+        group="Failover",
+    )  # fmt: skip
+    circuit_canary: float = _knob(
+        5.0, "Time until the first canary; the next ones take twice as long each.", low=0.1, high=600, unit="s",
+        group="Failover",
+    )  # fmt: skip
+    circuit_canary_longest: float = _knob(
+        60.0, "Longest time between two canaries.", low=0.1, high=600, unit="s", group="Failover"
+    )
+    egress_faults: int = _knob(
+        2, "Faults of one way out (a proxy, or none) after which it rests.", low=1, high=1000, unit="faults",
+        group="Failover",
+    )  # fmt: skip
+    egress_window: float = _knob(60.0, "Time within which they count.", low=1, high=3600, unit="s", group="Failover")
+    egress_rest: float = _knob(
+        600.0, "How long it rests, unless a check gets through before.", low=1, high=86_400, unit="s", group="Failover"
+    )
+    refusal_memory: float = _knob(
+        30.0, "How long a request that every account refused alike is answered from memory; 0: not at all.",
+        low=0, high=600, unit="s", group="Failover",
     )  # fmt: skip
     body_timeout: float = _knob(
         30.0, "Longest wait for the next piece of a request body.", low=1, high=300, unit="s", group="Clocks"

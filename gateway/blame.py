@@ -81,7 +81,7 @@ class Blame:
         self._candidates = errand.route.candidates
         self._fingerprint = errand.fingerprint
         self._draws = draws
-        self._fewest = settings.circuit_failures
+        self._settings = settings
         self._holds: list[_Hold] = []
         self._in_vain: dict[int, AccountView] = {}
         self._canary = ""
@@ -140,7 +140,7 @@ class Blame:
                 settled.append(await self._drop(holds))
             troubles = self._services.troubles
             upstreams = [upstream_of(account, self._model) for account in self._in_vain.values()]
-            opened = [upstream for upstream in upstreams if await troubles.failed(upstream, self._fewest)]
+            opened = [upstream for upstream in upstreams if await troubles.failed(upstream, self._settings)]
             settled += [Trouble.CIRCUIT_OPENED] * len(opened)
         except (PipeDown, PipeError):
             pass
@@ -151,7 +151,7 @@ class Blame:
         any, the seconds until one may. Raises ``PipeDown``."""
         waits = []
         for upstream in dict.fromkeys(upstream_of(account, self._model) for account in accounts):
-            wait = await self._services.troubles.canary(upstream)
+            wait = await self._services.troubles.canary(upstream, self._settings)
             if not wait:
                 self._canary = upstream
                 return tuple(account for account in accounts if upstream_of(account, self._model) == upstream), 0.0
@@ -173,19 +173,19 @@ class Blame:
 
     async def _drop(self, holds: Sequence[_Hold]) -> Sentence:
         accounts, reason = _accounts(holds), holds[0].fault.reason
-        pipe = self._services.ledger.pipe
+        pipe, memory = self._services.ledger.pipe, self._settings.refusal_memory
         for hold in holds:
             await cooldowns.drop(pipe, hold.account, self._model, hold.fault)
             self._back.pop(hold.account.id, None)
-        if len(accounts) > 1 and reason in PACE and self._fingerprint:
-            await refusals.remember(pipe, self._fingerprint, reason, time.time())
-            self._back = {account.id: time.monotonic() + refusals.LIFE for account in self._candidates}
+        if len(accounts) > 1 and reason in PACE and self._fingerprint and memory:
+            await refusals.remember(pipe, self._fingerprint, reason, time.time(), memory)
+            self._back = {account.id: time.monotonic() + memory for account in self._candidates}
         return Sentence(Verdict.DROPPED, accounts)
 
     async def _egress(self, account: AccountView) -> Effect:
         """Not the account rests, but its way out."""
         try:
-            rest = await self._services.troubles.egress_failed(egress_of(account))
+            rest = await self._services.troubles.egress_failed(egress_of(account), self._settings)
         except (PipeDown, PipeError):
             return UNMARKED
         return Effect(Mark.EGRESS, rest) if rest else UNMARKED
@@ -201,9 +201,9 @@ class Blame:
     async def _guard(self, upstream: str, fault: Fault) -> None:
         """Too few accounts would be left: it is the upstream's trouble. A passing error proves that only in numbers."""
         if fault.reason is Reason.TRANSIENT:
-            await self._services.troubles.failed(upstream, self._fewest)
+            await self._services.troubles.failed(upstream, self._settings)
         else:
-            await self._services.troubles.open(upstream)
+            await self._services.troubles.open(upstream, self._settings)
 
     async def _note(self, account: AccountView, fault: Fault, applied: Applied) -> Effect:
         if applied.guarded:

@@ -38,9 +38,6 @@ from ir.events import Event
 from ops.record import Attempt
 from ops.trace import Affinity, Committed, Fallback, Judged, Mark, Moved, Trouble, Troubled
 
-LAST_START = 60.0
-"""Seconds after arrival beyond which no new attempt begins: the caller has waited long enough to be told."""
-
 
 class Turn:
     """One admitted request on its way through the pool. It owns the run in flight; the entry owns slot and record."""
@@ -163,7 +160,7 @@ class Turn:
         except ApiError as error:
             got = error
         try:
-            refusal = await refusals.hear(memory, time.time())
+            refusal = await refusals.hear(memory, time.time(), self._settings.refusal_memory)
         except (PipeDown, PipeError):
             refusal = None
         if refusal is not None:
@@ -232,7 +229,7 @@ class Turn:
     def _wait(self, fault: Fault | None) -> float:
         """Seconds that this turn may wait for a slot: once an account has failed, no longer than it may still begin."""
         longest = self._settings.wait_for_slot
-        return longest if fault is None else min(longest, self._started + LAST_START - time.monotonic())
+        return longest if fault is None else min(longest, self._started + self._settings.last_start - time.monotonic())
 
     async def _known_troubles(self, fault: Fault | None) -> PoolView:
         """What stands in the way of more than one account. Where open circuits alone are left, this request may be the
@@ -394,4 +391,4 @@ class Turn:
 
     def _may_begin(self) -> bool:
         """Whether there may be one more attempt at all."""
-        return not self._committed and time.monotonic() - self._started <= LAST_START
+        return not self._committed and time.monotonic() - self._started <= self._settings.last_start

@@ -1,8 +1,8 @@
 """Requests that every account refused alike: remembered for a while, so that an instant retry does not burn the pool.
 
 When all accounts that were asked refuse a request for its pace or its size, the request is to blame. The very same
-request is then answered the same way, and nobody is asked, until its ``LIFE`` is over. A request is known by a digest
-of its team, its path and its body; nothing of it can be read back.
+request is then answered the same way, and nobody is asked, for as long as ``refusal_memory`` says. A request is known
+by a digest of its team, its path and its body; nothing of it can be read back.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from msgspec import Struct
 
 from core.redis_pipe import Pipe
 from ir.errors import Fault, Reason, Stage
-
-LIFE = 30.0
-"""Seconds."""
 
 
 class Refusal(Struct, frozen=True):
@@ -42,15 +39,16 @@ def ask(pipe: Pipe, key: str) -> asyncio.Future[bytes | None]:
     return pipe.send("GET", key)
 
 
-async def hear(asked: asyncio.Future[bytes | None], now: float) -> Refusal | None:
-    """What is remembered of the request, if anything; ``now`` in Unix seconds. Raises ``PipeDown``."""
+async def hear(asked: asyncio.Future[bytes | None], now: float, memory: float) -> Refusal | None:
+    """What is remembered of the request, if anything; ``now`` in Unix seconds, ``memory``: seconds that no wait is
+    longer than, however much clocks disagree. Raises ``PipeDown``."""
     found = await asked
     if found is None:
         return None
     reason, _, until = found.decode().partition(" ")
-    return Refusal(Reason(reason), min(max(float(until) - now, 1.0), LIFE))
+    return Refusal(Reason(reason), min(max(float(until) - now, 1.0), max(memory, 1.0)))
 
 
-async def remember(pipe: Pipe, key: str, reason: Reason, now: float) -> None:
-    """Raises ``PipeDown``."""
-    await pipe.call("SET", key, f"{reason.value} {now + LIFE:.3f}", "PX", int(LIFE * 1000))
+async def remember(pipe: Pipe, key: str, reason: Reason, now: float, memory: float) -> None:
+    """For ``memory`` seconds, more than 0. Raises ``PipeDown``."""
+    await pipe.call("SET", key, f"{reason.value} {now + memory:.3f}", "PX", max(1, int(memory * 1000)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -26,6 +27,15 @@ def ten(pool: Ten) -> Ten:
     return pool
 
 
+@pytest.fixture
+def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ten]:
+    folder = tmp_path_factory.mktemp("two")
+    with pool_of_ten(
+        folder, slots=10, workers=2, retry_floor=1000, circuit_canary=60, circuit_canary_longest=120
+    ) as ten:
+        yield ten
+
+
 def break_all(ten: Ten, cause: str, model: str) -> None:
     for name in NAMES:
         ten.simulator.fault(name, cause, models=[model])
@@ -38,6 +48,13 @@ def mend_all(ten: Ten) -> None:
 
 def asked(ten: Ten, model: str) -> int:
     return sum(entry["model"] == model for entry in ten.simulator.runs())
+
+
+def make_canary_due(ten: Ten) -> None:
+    """The time of the next canary has come."""
+    (field,) = ten.redis.hkeys("poolgate:trouble")
+    circuit = json.loads(str(ten.redis.hget("poolgate:trouble", str(field))))
+    ten.redis.hset("poolgate:trouble", str(field), json.dumps(circuit | {"next_canary": int(time.time() * 1000)}))
 
 
 def requests(model: str, count: int, what: str = "") -> list[tuple[str, str]]:
@@ -66,6 +83,35 @@ def test_an_upstream_that_is_down_is_asked_by_canaries_alone_until_it_is_back(te
     after = ten.call(requests(model, 20, "closed again"), at_once=5)
     assert canary.status == 200
     assert Counter(answer.status for answer in after) == {200: 20}
+
+
+def test_a_circuit_is_open_in_every_process_and_of_a_crowd_one_request_is_the_canary(two_processes: Ten) -> None:
+    ten, model = two_processes, "sim-lorem-16"
+    break_all(ten, "internal", model)
+    for _ in range(10):
+        ten.call(requests(model, OPENED), at_once=1)
+        if ten.redis.exists("poolgate:trouble"):
+            break
+    time.sleep(1.2)  # what a process believes of the trouble of others
+    before = asked(ten, model)
+    refused = ten.call(requests(model, 40, "while open"), at_once=20)
+    assert {answer.status for answer in refused} == {503}
+    assert all(40 <= int(answer.retry_after or 0) <= 61 for answer in refused), "the interval is a setting"
+    assert asked(ten, model) == before, "neither process asked"
+
+    make_canary_due(ten)
+    crowd = ten.call(requests(model, 40, "all want to be the canary"), at_once=20)
+    assert {answer.status for answer in crowd} <= {502, 503}
+    assert 1 <= asked(ten, model) - before <= 2, "one request, with its one repetition on the same account"
+    assert max(int(answer.retry_after or 0) for answer in crowd) > 100, "the next one comes later"
+    assert ten.rests() == set(), "no account was marked"
+
+    mend_all(ten)
+    make_canary_due(ten)
+    healing = ten.call(requests(model, 1, "the canary"), at_once=1)
+    time.sleep(1.2)
+    healed = ten.call(requests(model, 40, "closed again"), at_once=20)
+    assert Counter(answer.status for answer in healing + healed) == {200: 41}
 
 
 def test_one_upstream_that_is_down_leaves_other_models_alone(ten: Ten) -> None:

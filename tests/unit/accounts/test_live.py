@@ -6,6 +6,7 @@ from accounts import live
 from accounts.compile import AccountKind, AccountState, AccountView, Transport
 from accounts.leases import cooldowns_key, slots_key
 from accounts.live import Live, Standing
+from accounts.troubles import FORGOTTEN, upstream_of
 from core import redis
 
 NOW = 1_000_000.0
@@ -51,6 +52,13 @@ def test_an_account_stands_as_the_fields_of_its_rests_say(
     look = seen(fields, in_use).look(account(), "m")
 
     assert (look.standing, look.slots, look.in_use) == (standing, slots, in_use)
+
+
+def test_a_circuit_that_nobody_asks_any_more_stands_in_nobodys_way() -> None:
+    upstream = upstream_of(account(), "m")
+    due, forgotten = [Live(NOW, {}, {}, circuits={upstream: at}) for at in (NOW - 1, NOW - FORGOTTEN)]
+    assert due.look(account(), "m").standing is Standing.CIRCUIT_OPEN
+    assert forgotten.look(account(), "m").standing is Standing.READY
 
 
 def test_a_rest_says_until_when() -> None:

@@ -4,6 +4,7 @@ import gc
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from django.conf import LazySettings
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
+from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from accounts import proxies, verbs
 from accounts.compile import AccountKind, AccountState, AccountView, Transport, compile_account
@@ -77,6 +79,23 @@ def test_a_password_without_a_name_is_refused(proxy: Proxy) -> None:
         proxies.edit_proxy(proxy, user="", password="x")
     proxies.edit_proxy(proxy, user="")
     assert (proxy.user, proxy.sealed) == ("", None)
+
+
+@pytest.mark.parametrize(
+    ("change", "rests"),
+    [({"notes": "slow"}, True), ({"url": "http://proxy.internal:3129"}, False), ({"user": "you"}, False)],
+)
+def test_a_proxy_that_leads_elsewhere_now_rests_no_more(
+    proxy: Proxy,
+    client: redis.Redis,
+    change: dict[str, Any],
+    rests: bool,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    client.hset(TROUBLE, f"egress|{proxy.pk}", int(time.time() * 1000) + 600_000)
+    with django_capture_on_commit_callbacks(execute=True):
+        proxies.edit_proxy(proxy, **change)
+    assert client.hexists(TROUBLE, f"egress|{proxy.pk}") == rests
 
 
 def test_a_proxy_that_accounts_go_through_is_not_deleted(account: Account, proxy: Proxy) -> None:

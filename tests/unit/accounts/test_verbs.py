@@ -21,6 +21,7 @@ from accounts.leases import cooldowns_key
 from accounts.models import Account, CatalogueModel, Cooldown, Credential, Group
 from accounts.naming import compile_names
 from accounts.offers import OFFERS
+from accounts.troubles import TROUBLE
 from core.audit import Actor
 from core.encryption import keyring, open_sealed
 from core.invalid import InvalidValue
@@ -179,6 +180,18 @@ def test_cleared_cooldowns_are_gone_from_redis_and_the_rows(account: Account, re
     entry = AuditEntry.objects.filter(verb="account.clear_cooldowns").latest("id")
     assert entry.before is not None
     assert [item["model"] for item in entry.before["cooldowns"]] == ["composer-2.5"]
+
+
+def test_waking_an_account_ends_the_rest_of_its_way_out_and_says_so(account: Account, redis_url: str) -> None:
+    ends = int(time.time() * 1000) + 600_000
+    with redis.Redis.from_url(redis_url) as client:
+        client.hset(TROUBLE, mapping={"egress|direct": ends, "egress|7": ends})
+        verbs.clear_cooldowns(account, "gpt-5.2")
+        assert client.hlen(TROUBLE) == 2, "one model alone was woken"
+        verbs.clear_cooldowns(account)
+        assert client.hkeys(TROUBLE) == [b"egress|7"]
+    entry = AuditEntry.objects.filter(verb="account.clear_cooldowns").latest("id")
+    assert entry.before == {"way_out": "direct", "cooldowns": []}
 
 
 def test_without_redis_no_cooldown_is_cleared(account: Account, settings: Settings) -> None:

@@ -431,7 +431,8 @@ async def test_an_upstream_that_answers_nobody_gets_a_circuit_and_no_account_is_
 
 async def until_a_canary_is_due(pool: Pool) -> None:
     [field, circuit] = await pool.pipe.call("HGETALL", TROUBLE)
-    await pool.pipe.call("HSET", TROUBLE, field, re.sub(rb'"next_canary":[^,}]+', b'"next_canary":1', circuit))
+    due = b'"next_canary":%d' % (time.time() * 1000)
+    await pool.pipe.call("HSET", TROUBLE, field, re.sub(rb'"next_canary":[^,}]+', due, circuit))
 
 
 async def test_a_canary_that_is_answered_closes_the_circuit(pool: Pool) -> None:

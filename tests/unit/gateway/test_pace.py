@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from core.settings import Settings
 from gateway.pace import ENOUGH, KEPT, MODELS, Pace
 
@@ -47,3 +50,30 @@ def test_models_are_bounded() -> None:
     for number in range(MODELS + 5):
         pace.note(f"m{number}", 1.0)
     assert len(pace._recent) == MODELS
+
+
+def test_a_small_longest_time_wins_over_the_floor() -> None:
+    knobs = Settings(first_token_timeout=2, first_token_floor=30, last_attempt_extra=1)
+    assert paced(*[0.5] * ENOUGH).limit("m", knobs, last=False) == 2
+    assert paced(*[0.5] * ENOUGH).limit("m", knobs, last=True) == 3
+
+
+SECONDS = st.floats(1, 600)
+
+
+@given(
+    seen=st.lists(st.floats(0, 1000), max_size=2 * KEPT),
+    longest=SECONDS,
+    floor=SECONDS,
+    extra=st.floats(0, 600),
+    last=st.booleans(),
+)
+def test_no_attempt_gets_less_than_the_floor_or_more_than_the_longest_time(
+    seen: list[float], longest: float, floor: float, extra: float, last: bool
+) -> None:
+    knobs = Settings(first_token_timeout=longest, first_token_floor=floor, last_attempt_extra=extra)
+    limit = paced(*seen).limit("m", knobs, last=last)
+    assert min(longest, floor) <= limit - (extra if last else 0) + 1e-6
+    assert limit <= longest + (extra if last else 0)
+    if len(seen) < ENOUGH:
+        assert limit == longest + (extra if last else 0)

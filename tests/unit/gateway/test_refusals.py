@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import asyncio
+
 from core.redis_pipe import Pipe
 from gateway import refusals
-from gateway.refusals import LIFE, ask, fingerprint, hear
+from gateway.refusals import ask, fingerprint, hear
 from ir.errors import Reason
+
+MEMORY = 30.0
 
 
 def test_a_request_is_the_same_only_for_its_team_its_path_and_its_body() -> None:
@@ -21,18 +25,26 @@ def test_a_name_tells_nothing_of_the_body() -> None:
 
 async def test_a_refusal_is_remembered_until_its_time_is_over(pipe: Pipe) -> None:
     key = fingerprint(1, "/", b"{}")
-    assert await hear(ask(pipe, key), 100.0) is None
-    await refusals.remember(pipe, key, Reason.QUOTA, 100.0)
-    found = await hear(ask(pipe, key), 112.5)
+    assert await hear(ask(pipe, key), 100.0, MEMORY) is None
+    await refusals.remember(pipe, key, Reason.QUOTA, 100.0, MEMORY)
+    found = await hear(ask(pipe, key), 112.5, MEMORY)
     assert found is not None
     assert (found.reason, found.seconds, found.fault.retry_after) == (Reason.QUOTA, 17.5, 17.5)
-    assert 0 < await pipe.call("PTTL", key) <= LIFE * 1000
+    assert 0 < await pipe.call("PTTL", key) <= MEMORY * 1000
 
 
 async def test_clocks_that_disagree_never_make_a_wait_longer_than_the_memory(pipe: Pipe) -> None:
     key = fingerprint(1, "/", b"{}")
-    await refusals.remember(pipe, key, Reason.QUOTA, 500.0)
-    early, late = await hear(ask(pipe, key), 100.0), await hear(ask(pipe, key), 900.0)
+    await refusals.remember(pipe, key, Reason.QUOTA, 500.0, MEMORY)
+    early, late = [await hear(ask(pipe, key), now, MEMORY) for now in (100.0, 900.0)]
     assert early is not None
     assert late is not None
-    assert (early.seconds, late.seconds) == (LIFE, 1.0)
+    assert (early.seconds, late.seconds) == (MEMORY, 1.0)
+
+
+async def test_a_refusal_is_forgotten_when_its_time_is_over(pipe: Pipe) -> None:
+    key = fingerprint(1, "/", b"{}")
+    await refusals.remember(pipe, key, Reason.QUOTA, 100.0, 0.05)
+    assert await hear(ask(pipe, key), 100.0, 0.05) is not None
+    await asyncio.sleep(0.08)
+    assert await hear(ask(pipe, key), 100.0, 0.05) is None
