@@ -22,11 +22,12 @@ from urllib.parse import urlsplit
 import redis.asyncio
 import uvloop
 
-from accounts.leases import RELEASE, TAKE, held_key
+from accounts.leases import held_key, waiting_key
+from accounts.slot_scripts import RELEASE, TAKE
 from core.redis_pipe import Pipe
 
 ACCOUNTS = range(1, 6)
-KEYS = [held_key("bench")]
+KEYS = [held_key("bench"), waiting_key("model")]
 COUNT = 2000
 
 Pair = Callable[[str], Awaitable[None]]
@@ -35,7 +36,7 @@ Pair = Callable[[str], Awaitable[None]]
 def arguments(holder: str) -> list[str]:
     caller = ["7", "0", "0", "0", "3", "0"]
     accounts = [text for number in ACCOUNTS for text in (str(number), "1000")]
-    return [holder, "600000", "model", *caller, "0", "1", "30000", *accounts]
+    return [holder, "600000", "model", *caller, "180000", "1", *accounts]
 
 
 async def with_pipe(url: str) -> Pair:
@@ -44,7 +45,7 @@ async def with_pipe(url: str) -> Pair:
 
     async def pair(holder: str) -> None:
         await pipe.run(TAKE, KEYS, arguments(holder))
-        await pipe.run(RELEASE, KEYS, [holder])
+        await pipe.run(RELEASE, KEYS[:1], [holder])
 
     return pair
 
@@ -73,7 +74,7 @@ async def with_glide(url: str) -> Pair:
 
     async def pair(holder: str) -> None:
         await client.invoke_script(take, keys=KEYS, args=arguments(holder))
-        await client.invoke_script(release, keys=KEYS, args=[holder])
+        await client.invoke_script(release, keys=KEYS[:1], args=[holder])
 
     return pair
 

@@ -112,7 +112,8 @@ _LIMITS = {
 }
 _SHORTAGES = {
     Shortage.FULL: "every account is busy",
-    Shortage.IN_LINE: "every account is busy, and earlier requests of the team are waiting",
+    Shortage.IN_LINE: "every account is busy, and earlier requests are waiting",
+    Shortage.LINE_FULL: "every account is busy, and too many requests are waiting",
     Shortage.SHARE: "every account is busy, and the team has its share of them",
     Shortage.COOLED: "every account is resting",
     Shortage.NO_ACCOUNT: "every account is resting",

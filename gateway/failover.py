@@ -229,6 +229,8 @@ class Turn:
     def _wait(self, fault: Fault | None) -> float:
         """Seconds that this turn may wait for a slot: once an account has failed, no longer than it may still begin."""
         longest = self._settings.wait_for_slot
+        if longest and self._home.sticky is not None:
+            longest = max(longest, self._settings.wait_for_sticky)
         return longest if fault is None else min(longest, self._started + self._settings.last_start - time.monotonic())
 
     async def _known_troubles(self, fault: Fault | None) -> PoolView:

@@ -26,9 +26,10 @@ from msgspec import structs
 
 from accounts.compile import AccountView
 from accounts.knowledge import Knowledge, note_served
-from accounts.leases import MOST_PASSED, NOBODY, RELEASE, TAKE, Caller, Lease, Passed, Refused, Shortage, Slots
-from accounts.lines import JOIN, Place
+from accounts.leases import MOST_PASSED, NOBODY, Caller, Lease, Passed, Refused, Shortage, Slots, name_holder
+from accounts.lines import LEAVE, TURN, Line, Place, name_pool
 from accounts.pool import CALM, Choice, PoolView, Sticky, Verdict, choose
+from accounts.slot_scripts import RELEASE, TAKE
 from accounts.stats import Stats
 from core.redis_pipe import Pipe, PipeDown, PipeError
 from gateway.affinity import Command
@@ -67,7 +68,7 @@ class Ledger:
 
     async def start(self) -> None:
         """Shows that the process lives, before it admits anything. Raises ``PipeDown``."""
-        await self.pipe.learn(TAKE, RELEASE, CLOSE, JOIN)
+        await self.pipe.learn(TAKE, RELEASE, CLOSE, TURN, LEAVE)
         await self.recorder.beat()
         await self.knowledge.refresh()
         self._beating = asyncio.create_task(self._beat())
@@ -135,7 +136,7 @@ class Ledger:
             await asyncio.sleep(BEAT_EVERY)
             try:
                 await self.recorder.beat()
-                await self.slots.renew([entry.record.request_id for entry in self._open], life=self.slot_life)
+                await self.slots.renew([entry.holder for entry in self._open], life=self.slot_life)
                 await self.knowledge.refresh()
                 served, self._served = self._served, set()
                 await note_served(self.pipe, served, time.time())
@@ -155,6 +156,11 @@ class Entry:
         self._since = 0.0
         self._closed = False
         self.bindings: Sequence[Command] = ()
+
+    @property
+    def holder(self) -> str:
+        """The request as slots know it."""
+        return name_holder(self.record.team_id, self._ledger.process, self.record.request_id)
 
     @property
     def served(self) -> int | None:
@@ -182,15 +188,17 @@ class Entry:
         """
         self.give_back()
         self._ledger.slot_life = life
+        slots, holder = self._ledger.slots, self.holder
         order = partial(choose, candidates, model=model, exclude=exclude, sticky=sticky, draws=self._ledger.draws)
-        take = partial(self._ledger.slots.take, model=model, holder=self.record.request_id, life=life, caller=caller)
-        attempt = partial(self._try, order, take, candidates, known, model)
+        take = partial(slots.take, model=model, holder=holder, life=life, caller=caller, polite=wait > 0)
         try:
-            answer = await attempt()
+            answer = await self._try(order, take, known, model)
             if isinstance(answer, Refused) and may_pass(answer, wait):
-                slots = sum(account.slots for account in candidates if account.id not in exclude)
-                place = Place(self._ledger.pipe, model, caller.team_id, self.record.request_id)
-                answer = await self._ledger.queue.wait(place, attempt, answer, slots, wait)
+                accounts = {account.id for account in candidates if account.id not in exclude}
+                line = Line(caller.team_id, name_pool(accounts), model)
+                place = Place(self._ledger.pipe, self._ledger.process, slots, line, holder, life=life, caller=caller)
+                ask = partial(self._try, order, place.ask, known, model)
+                answer = await self._ledger.queue.wait(place, ask, accounts, wait)
         except (PipeDown, PipeError) as error:
             log.warning("no slot: %s", type(error).__name__)
             raise ApiError(
@@ -209,7 +217,7 @@ class Entry:
         lease, self._lease = self._lease, None
         if lease is not None:
             self._ledger.slots.release(lease)
-            self._ledger.queue.freed(time.monotonic() - self._since)
+            self._ledger.queue.freed(lease.account.id, time.monotonic() - self._since)
 
     async def close(self) -> None:
         """Gives everything back and files the record: once, however often it is called. Never raises.
@@ -223,15 +231,13 @@ class Entry:
         filed = asyncio.shield(self._ledger.file(self))
         if self._lease is not None:
             self._ledger.slots.note_return(self._lease)
-            self._ledger.queue.freed(time.monotonic() - self._since)
+            self._ledger.queue.freed(self._lease.account.id, time.monotonic() - self._since)
         try:
             await filed
         except (PipeDown, PipeError):
             log.info("the record of %s is filed later", self.record.request_id)
 
-    async def _try(
-        self, order: Order, take: Take, candidates: Sequence[AccountView], known: PoolView, model: str
-    ) -> Lease | Refused:
+    async def _try(self, order: Order, take: Take, known: PoolView, model: str) -> Lease | Refused:
         slots = self._ledger.slots
         view = structs.replace(
             known,
@@ -241,7 +247,6 @@ class Entry:
             quotas=self._ledger.knowledge.used(model),
             barred=self._ledger.knowledge.barred,
         )
-        take = partial(take, crowd=slots.crowd(candidates))
         answer = await _look(order, view, take)
         if isinstance(answer, Refused) and answer.shortage is Shortage.NO_ACCOUNT:
             # All that there are may be cooled: only the server knows until when.

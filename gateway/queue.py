@@ -1,8 +1,9 @@
 """Waiting for a slot: how long, and who is woken.
 
-The line itself is in Redis (``accounts.lines``); here is what one process does about it. Whoever waits looks again when
-this process gives a slot back, at once, and now and then anyway, since other processes give back too. How long slots
-are held is watched, so that a line that will not move in time is not joined at all.
+The lines are in Redis (``accounts.lines``); here is what one process does about them. Of each line only the request
+that came first to this process asks, several times a second, since other processes give slots back too; the others
+sleep until it is gone. A slot that this process gives back wakes the first of every line that it would help, at once.
+How long slots are held is watched, so that a line that will not move in time is not waited in at all.
 """
 
 from __future__ import annotations
@@ -10,19 +11,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+
+from msgspec.structs import replace
 
 from accounts.leases import Lease, Refused, Shortage
-from accounts.lines import Place
+from accounts.lines import PLACES_A_SLOT, Line, Place
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
 """Seconds between two looks: from the first, doubling, to the longest."""
-
-LONGER_THAN_SLOTS = 2
-"""A line may be so many times as long as there are slots."""
-
-WOKEN = 4
-"""Who is woken for one slot: the first in line may not be one that this slot helps."""
 
 NEWEST = 0.1
 """Weight of the last slot in the average time that one is held."""
@@ -37,64 +34,87 @@ def may_pass(refused: Refused, left: float) -> bool:
     return left > 0 and refused.shortage in PASSING
 
 
+class _Waiter:
+    """``accounts``: ids of those that would do."""
+
+    def __init__(self, accounts: Collection[int]) -> None:
+        self.accounts = accounts
+        self.woken = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> bool:
+        """Whether it was woken."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.woken.wait()
+        except TimeoutError:
+            return False
+        self.woken.clear()
+        return True
+
+
 class Queue:
     """For one process. ``clock`` gives seconds, from anywhere."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._lines: dict[Line, deque[_Waiter]] = {}
         self._held_for = 0.0
 
-    def freed(self, held_for: float) -> None:
+    def freed(self, account_id: int, held_for: float) -> None:
         """A slot was given back that had been held for so many seconds."""
         self._held_for += (held_for - self._held_for) * (NEWEST if self._held_for else 1.0)
-        for _ in range(min(WOKEN, len(self._waiting))):
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
+        for waiting in self._lines.values():
+            if account_id in waiting[0].accounts:
+                waiting[0].woken.set()
 
     async def wait(
+        self, place: Place, ask: Callable[[], Awaitable[Lease | Refused]], accounts: Collection[int], longest: float
+    ) -> Lease | Refused:
+        """Waits in line until ``ask`` gets a slot, for ``longest`` seconds at most. ``ask`` asks at ``place``; each of
+        ``accounts`` would do. Raises ``PipeDown``."""
+        waiter, waiting = _Waiter(accounts), self._lines.setdefault(place.line, deque())
+        waiting.append(waiter)  # before anything is asked: the order here is the server's
+        answer: Lease | Refused | None = None
+        try:
+            answer = await self._wait(place, ask, waiter, waiting, longest)
+            return answer
+        finally:
+            waiting.remove(waiter)
+            if waiting:
+                waiting[0].woken.set()
+            else:
+                del self._lines[place.line]
+            if not isinstance(answer, Lease):
+                place.leave()
+
+    async def _wait(
         self,
         place: Place,
-        attempt: Callable[[], Awaitable[Lease | Refused]],
-        refused: Refused,
-        slots: int,
+        ask: Callable[[], Awaitable[Lease | Refused]],
+        waiter: _Waiter,
+        waiting: deque[_Waiter],
         longest: float,
     ) -> Lease | Refused:
-        """Waits in line until ``attempt`` gets a slot, for ``longest`` seconds at most. ``refused``: why the first did
-        not; ``slots``: how many there are at all. Raises ``PipeDown``."""
         ends, pause = self._clock() + longest, FIRST_PAUSE
-        try:
-            while True:
-                left = ends - self._clock()
-                if not may_pass(refused, left):
-                    return refused
-                before = await place.join(LONGER_THAN_SLOTS * max(slots, 1))
-                expected = self._expect(before, slots)
-                if before < 0 or expected > left:
-                    return Refused(Shortage.FULL, expected or None, refused.passed)
-                await self._pause(min(pause, left))
-                pause = min(pause * 2, LONGEST_PAUSE)
-                answer = await attempt()
-                if isinstance(answer, Lease):
-                    return answer
-                refused = answer
-        finally:
-            place.leave()
+        answer = await ask()
+        if isinstance(answer, Refused) and (place.closed or answer.shortage in PASSING):
+            expected = self._expect(place)
+            if place.closed or expected > longest:
+                return replace(answer, soonest=expected or None)
+        while isinstance(answer, Refused):
+            left = ends - self._clock()
+            if not may_pass(answer, left):
+                return answer if answer.soonest is not None else replace(answer, soonest=self._expect(place) or None)
+            if waiting[0] is waiter:
+                woken = await waiter.sleep(min(pause, left))
+                pause = FIRST_PAUSE if woken else min(pause * 2, LONGEST_PAUSE)
+            elif not await waiter.sleep(left):
+                continue
+            answer = await ask()
+        return answer
 
-    def _expect(self, before: int, slots: int) -> float:
-        """Seconds until it is the turn of who has so many before them; of a line that is too long (-1), all of it."""
-        ahead = before if before >= 0 else LONGER_THAN_SLOTS * slots
-        return (ahead + 1) * self._held_for / max(slots, 1)
-
-    async def _pause(self, seconds: float) -> None:
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(woken)
-        try:
-            async with asyncio.timeout(seconds):
-                await woken
-        except TimeoutError:
-            pass
-        finally:
-            if woken in self._waiting:
-                self._waiting.remove(woken)
+    def _expect(self, place: Place) -> float:
+        """Seconds until it is the turn of ``place``, by how long slots were held lately; where too many wait already,
+        of the whole line."""
+        before = PLACES_A_SLOT * place.slots if place.closed else place.ahead
+        return (before + 1) * self._held_for * place.teams / max(place.slots, 1)

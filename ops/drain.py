@@ -18,6 +18,7 @@ from django.db import DataError, IntegrityError, transaction
 from msgspec import Struct
 
 from accounts.leases import held_key
+from accounts.slot_scripts import SETTLE
 from core.redis_pipe import Script
 from core.stream import CLAIM_AFTER, Entry, Inbox
 from ops import trace
@@ -27,7 +28,9 @@ from ops.recorder import PROCESSES, RECORDS, alive_key, open_key
 
 BATCH = 500
 
-REAP = Script("""
+REAP = Script(
+    SETTLE
+    + """
 -- KEYS: alive, open, held, the set of processes, the records stream. ARGV: process
 -- Returns how many records were lost; none when the process lives.
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
@@ -35,14 +38,14 @@ local open = redis.call('HGETALL', KEYS[2])
 for i = 2, #open, 2 do
   redis.call('XADD', KEYS[5], '*', 'record', open[i], 'lost', 1)
 end
-local held = redis.call('HGETALL', KEYS[3])
-for i = 1, #held, 2 do
-  redis.call('ZREM', held[i + 1], string.match(held[i], '^[^|]+'))
+for _, field in ipairs(redis.call('HKEYS', KEYS[3])) do
+  give_back_all(KEYS[3], string.match(field, '^[^|]+'))
 end
 redis.call('DEL', KEYS[2], KEYS[3])
 redis.call('SREM', KEYS[4], ARGV[1])
 return #open / 2
-""")
+"""
+)
 
 _UPDATED = [item.name for item in RequestRecord._meta.concrete_fields if not item.primary_key]
 

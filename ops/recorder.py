@@ -13,7 +13,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from accounts.leases import SETTLE, held_key
+from accounts.leases import held_key, name_holder
+from accounts.slot_scripts import SETTLE
 from core.redis_pipe import Pipe, Script
 from ops.record import Record, encode
 
@@ -26,8 +27,8 @@ LIFE = 15.0
 CLOSE = Script(
     SETTLE
     + """
--- KEYS: open, held, the records stream. ARGV: request id, record, its trace or ""
-give_back_all(KEYS[2], ARGV[1])
+-- KEYS: open, held, the records stream. ARGV: request id, record, its trace or "", holder
+give_back_all(KEYS[2], ARGV[4])
 redis.call('HDEL', KEYS[1], ARGV[1])
 if ARGV[3] == '' then
   redis.call('XADD', KEYS[3], '*', 'record', ARGV[2])
@@ -69,11 +70,11 @@ class Recorder:
     def close(self, record: Record, trace: bytes = b"") -> asyncio.Future[Any]:
         """Sends the final record and its trace, and gives back what the request holds. The future may fail: see
         ``close_again``."""
-        return self._pipe.start(CLOSE, self._closing, [record.request_id, encode(record), trace])
+        return self._pipe.start(CLOSE, self._closing, self._closed(record, trace))
 
     async def close_again(self, record: Record, trace: bytes = b"") -> None:
         """The same, awaited, and for a server that has forgotten the script. Raises ``PipeDown``."""
-        await self._pipe.run(CLOSE, self._closing, [record.request_id, encode(record), trace])
+        await self._pipe.run(CLOSE, self._closing, self._closed(record, trace))
 
     async def beat(self) -> None:
         """Shows that the process lives. Raises ``PipeDown``."""
@@ -83,3 +84,7 @@ class Recorder:
     async def leave(self) -> None:
         """Stops living: whatever is still open is lost and may be reaped at once. Raises ``PipeDown``."""
         await self._pipe.call("DEL", alive_key(self._process))
+
+    def _closed(self, record: Record, trace: bytes) -> list[str | bytes]:
+        holder = name_holder(record.team_id, self._process, record.request_id)
+        return [record.request_id, encode(record), trace, holder]

@@ -18,8 +18,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from accounts import cooldowns
 from accounts.compile import AccountKind, AccountView, Transport
-from accounts.leases import RELEASE, TAKE, Caller, Lease, Slots, cooldowns_key, running_key, slots_key
+from accounts.leases import Caller, Lease, Slots, cooldowns_key, running_key, slots_key
 from accounts.pool import PoolView, choose, rank
+from accounts.slot_scripts import RELEASE, TAKE
 from core.redis_pipe import Pipe
 from ir.errors import Fault, Reason, Stage
 

@@ -10,8 +10,6 @@ from accounts.compile import AccountKind, AccountView, Transport
 from accounts.leases import (
     FIRST_LOOK,
     FURTHER_LOOKS,
-    RELEASE,
-    TAKE,
     Caller,
     Lease,
     Refused,
@@ -19,9 +17,10 @@ from accounts.leases import (
     Slots,
     cooldowns_key,
     held_key,
+    name_holder,
     slots_key,
 )
-from accounts.lines import Place
+from accounts.slot_scripts import RELEASE, TAKE
 from core.redis_pipe import Pipe
 from ops.record import Record
 from ops.recorder import Recorder
@@ -233,6 +232,26 @@ async def test_a_canary_that_never_said_anything_gives_way_to_the_next(slots: Sl
     assert (await taken(slots, "r2", account(1, slots=5))).canary
 
 
+async def test_a_canary_that_left_without_an_answer_gives_way_at_once(slots: Slots, pipe: Pipe) -> None:
+    await cool(pipe, 1, "m", -1)
+    await slots.release(await taken(slots, "r1", account(1, slots=5)))
+
+    assert (await taken(slots, "r2", account(1, slots=5))).canary
+    assert await pipe.call("HGET", held_key("one"), "r1|canary") is None
+
+
+async def test_a_canary_that_leaves_late_takes_nothing_from_the_next(slots: Slots, pipe: Pipe) -> None:
+    """Its fault was told before it gave its slot back, and the rest is over already."""
+    await cool(pipe, 1, "m", -1)
+    first = await taken(slots, "r1", account(1, slots=5))
+    await pipe.call("HDEL", cooldowns_key(1), "canary|m")
+    await asyncio.sleep(0.002)
+    await taken(slots, "r2", account(1, slots=5))
+    await slots.release(first)
+
+    assert await refused(slots, "r3", account(1, slots=5)) == Refused(Shortage.FULL)
+
+
 async def test_other_models_of_an_account_are_not_held_up_by_a_canary(slots: Slots, pipe: Pipe) -> None:
     await cool(pipe, 1, "other", -1)
 
@@ -276,29 +295,13 @@ async def test_each_limit_counts_by_itself_and_is_given_back(
     slots: Slots, pipe: Pipe, caller: Caller, shortage: Shortage
 ) -> None:
     wide = account(1, slots=10)
-    for holder in ("r1", "r2"):
+    for name in ("r1", "r2"):
+        holder = name_holder(caller.team_id, "one", name)
         assert isinstance(await slots.take([wide], "m", holder, life=LIFE, caller=caller), Lease)
 
     assert await slots.take([wide], "m", "r3", life=LIFE, caller=caller) == Refused(shortage)
-    record = Record(request_id="r1", started_at=1.0, protocol="chat", endpoint="/v1/chat/completions")
+    record = Record(
+        request_id="r1", started_at=1.0, protocol="chat", endpoint="/v1/chat/completions", team_id=caller.team_id
+    )
     await Recorder(pipe, "one").close_again(record)
     assert isinstance(await slots.take([wide], "m", "r3", life=LIFE, caller=caller), Lease)
-
-
-async def test_a_crowded_pool_keeps_a_team_to_its_share_while_others_wait(slots: Slots, pipe: Pipe) -> None:
-    wide, greedy, small = account(1, slots=10), Caller(team_id=1), Caller(team_id=2)
-    for number in range(9):
-        assert isinstance(await slots.take([wide], "m", f"g{number}", life=LIFE, caller=greedy), Lease)
-    await Place(pipe, "m", 2, "s1").join(20)
-
-    assert slots.crowd([wide]) == 10
-    assert await slots.take([wide], "m", "g9", life=LIFE, caller=greedy, crowd=10) == Refused(Shortage.SHARE)
-    assert isinstance(await slots.take([wide], "m", "s1", life=LIFE, caller=small, crowd=10), Lease)
-
-
-async def test_below_four_fifths_nobody_is_kept_from_anything(slots: Slots, pipe: Pipe) -> None:
-    wide = account(1, slots=10)
-    for number in range(7):
-        await slots.take([wide], "m", f"g{number}", life=LIFE, caller=Caller(team_id=1))
-
-    assert slots.crowd([wide]) == 0
