@@ -1,16 +1,18 @@
 """Lines: who found no room waits here, in the order of coming, for all processes together.
 
 There is a line for each team, upstream model and set of accounts (a sorted set, score = when it was joined, by the
-server's clock). Only the first in line is given a slot, so within a line nobody is overtaken; who could be served by
-other accounts than the first stands in another line.
+server's clock). Whoever stands in it leaves one free slot to each who stands before, so within a line nobody is
+overtaken, and many slots that become free at once need not be handed out one by one. Who could be served by other
+accounts than the first stands in another line.
 
 Beside the lines of a model there is a hash of who waits: field = team, line and process, value = when that process last
 asked, whether the team is held back, and the accounts that would do. It is what a request looks at that could be served
 at once (nearly always it is not there), and what the lines know of each other. A process that has not asked for
 ``SILENCE`` is gone, and with it all that stood in line for it.
 
-Fair shares: while four fifths of the accounts' slots are in use, a team that has its equal share of them gets none that
-another team waits for. Who is held back for that holds nobody back, so one of those who wait always goes on.
+Fair shares: while four fifths of the accounts' slots are in use or waited for, a team that has its equal share of them
+gets none that another team waits for. Who is held back for that holds nobody back, so one of those who wait always goes
+on.
 """
 
 from __future__ import annotations
@@ -40,9 +42,8 @@ TURN = Script(
     + """
 -- KEYS: held, the line, who waits for the model. ARGV: as above; own: process, when the line was joined (microseconds;
 --   0: it is not yet), the line's set of accounts, silence in ms
--- Returns {which, canary, ahead, teams, joined, spared, seen...}: which = 0 none (with somebody ahead none was looked
--- at); -1 to -3 a limit is reached; -5 too many wait already. teams = how many wait for the same accounts; spared = 1
--- when there was room that another team waits for.
+-- Returns {which, canary, ahead, teams, joined, spared, seen...}: which = 0 none; -1 to -3 a limit is reached; -5 too
+-- many wait already. teams = how many wait for the same accounts; spared = 1 when the team has its share.
 local process, joined, pool, silence, first = ARGV[11], tonumber(ARGV[12]), ARGV[13], tonumber(ARGV[14]), 15
 local place = team .. '|' .. pool .. '|' .. process
 
@@ -113,27 +114,26 @@ if not redis.call('ZSCORE', KEYS[2], holder) then
 end
 
 local ahead, spared = redis.call('ZRANK', KEYS[2], holder), {}
-local which, canary, seen = 0, 0, {}
-if ahead == 0 then
-  if next(wanted) then
-    local used, own, count = 0, 0, 0
-    for _, id in ipairs(ids) do
-      for _, member in ipairs(redis.call('ZRANGEBYSCORE', 'poolgate:slots:' .. id, '(' .. now, '+inf')) do
-        local whose = string.match(member, '^([^/]*)/')
-        used = used + 1
-        if whose == team then own = own + 1 elseif whose then active[whose] = true end
-      end
+if next(wanted) then
+  local used, own, count = 0, ahead, 0
+  for line in pairs(lines) do used = used + redis.call('ZCARD', line) end
+  for _, id in ipairs(ids) do
+    for _, member in ipairs(redis.call('ZRANGEBYSCORE', 'poolgate:slots:' .. id, '(' .. now, '+inf')) do
+      local whose = string.match(member, '^([^/]*)/')
+      used = used + 1
+      if whose == team then own = own + 1 elseif whose then active[whose] = true end
     end
-    for _ in pairs(active) do count = count + 1 end
-    if used + 1 >= CROWDED * slots and own >= math.ceil(slots / count) then spared = wanted end
   end
-  which, canary, seen = look(first, spared)
-  held_back = (which == 0 and next(spared)) and '1' or '0'
+  for _ in pairs(active) do count = count + 1 end
+  if used >= CROWDED * slots and own >= math.ceil(slots / count) then spared = wanted end
 end
+local which, canary, seen = look(first, spared, ahead)
+if ahead == 0 then held_back = (which == 0 and next(spared)) and '1' or '0' end
 redis.call('HSET', KEYS[3], place, now .. '|' .. held_back .. '|' .. table.concat(ids, ','))
 redis.call('PEXPIRE', KEYS[3], silence + 1000)
 if which > 0 then leave() end
-return {which, canary, ahead, teams, string.format('%.0f', joined), tonumber(held_back), unpack(seen)}
+local shared = next(spared) and 1 or 0
+return {which, canary, ahead, teams, string.format('%.0f', joined), shared, unpack(seen)}
 """.replace("PLACES_A_SLOT", str(PLACES_A_SLOT)).replace("CROWDED", "0.8")
 )
 
@@ -183,8 +183,8 @@ class Place:
         self._keys = [held_key(process), line.key, waiting_key(line.model)]
 
     async def ask(self, accounts: Iterable[AccountView]) -> Lease | Refused:
-        """Joins the line, or shows that it still waits; the first in line gets a slot on the first of ``accounts`` with
-        room. Raises ``PipeDown``."""
+        """Joins the line, or shows that it still waits; gets a slot where ``accounts`` have more free ones than there
+        are requests before it. Raises ``PipeDown``."""
         batch = list(islice(accounts, WIDEST_LOOK))
         if not batch:
             return Refused(Shortage.NO_ACCOUNT)
@@ -193,11 +193,9 @@ class Place:
         args = self._taker.question(batch, self.line.model, self._holder, self._life, self._caller, own)
         which, canary, self.ahead, self.teams, joined, spared, *seen = await self._pipe.run(TURN, self._keys, args)
         self._joined, self.closed = int(joined), which == CLOSED
-        if self.ahead and which == 0:
-            return Refused(Shortage.IN_LINE)
         answer = self._taker.hear(batch, self.line.model, self._holder, which, canary, seen)
-        if which == 0 and spared:
-            return Refused(Shortage.SHARE, None, answer.passed)
+        if which == 0 and (spared or self.ahead):
+            return Refused(Shortage.IN_LINE if self.ahead else Shortage.SHARE, passed=answer.passed)
         return answer
 
     def leave(self) -> None:

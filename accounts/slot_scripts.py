@@ -101,9 +101,10 @@ local function hold(set, cool, tried)
   redis.call('HSET', KEYS[1], unpack(fields))
 end
 
--- Takes the first account with room that is not ``spared``. Returns which one (0: none), whether it is tried anew, and
--- of each that was looked at the requests running, or minus the milliseconds that it still rests.
-local function look(first, spared)
+-- Takes the first account with room that is not ``spared``, once so many free slots are left to others. Returns which
+-- one (0: none), whether it is tried anew, and of each that was looked at the requests running, or minus the
+-- milliseconds that it still rests.
+local function look(first, spared, left)
   local seen = {}
   for place = first, #ARGV, 2 do
     local id, room, rest, tried = ARGV[place], tonumber(ARGV[place + 1]), 0, 0
@@ -113,9 +114,13 @@ local function look(first, spared)
       seen[i] = -rest
     else
       seen[i] = running(set)
+      local free = tried == 1 and math.min(room, 1) or room - seen[i]
       if seen[i] < room and not spared[id] then
-        hold(set, cool, tried)
-        return i, tried, seen
+        if free > left then
+          hold(set, cool, tried)
+          return i, tried, seen
+        end
+        left = left - free
       end
     end
   end
@@ -133,7 +138,7 @@ give_back_account(KEYS[1], holder)
 local limit = at_limit()
 if limit < 0 then return {limit, 0} end
 if ARGV[11] == '1' and redis.call('EXISTS', KEYS[2]) == 1 then return {-4, 0} end
-local which, canary, seen = look(12, {})
+local which, canary, seen = look(12, {}, 0)
 return {which, canary, unpack(seen)}
 """
 )

@@ -1,7 +1,7 @@
 """Waiting for a slot: how long, and who is woken.
 
 The lines are in Redis (``accounts.lines``); here is what one process does about them. Of each line only the request
-that came first to this process asks, several times a second, since other processes give slots back too; the others
+that came first to this process asks, ten times a second, since other processes give slots back too; the others
 sleep until it is gone. A slot that this process gives back wakes the first of every line that it would help, at once.
 How long slots are held is watched, so that a line that will not move in time is not waited in at all.
 """
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from accounts.leases import Lease, Refused, Shortage
 from accounts.lines import PLACES_A_SLOT, Line, Place
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.1
 """Seconds between two looks: from the first, doubling, to the longest."""
 
 NEWEST = 0.1

@@ -42,10 +42,17 @@ for name, value in {knobs!r}.items():
     set_setting(name, value, SYSTEM)
 print(issue_key(team, "crowd", "demo")[1])
 """
+_JOIN = """
+from accounts.models import Group
+from tenants.verbs import create_team, issue_key
+team = create_team({name!r})
+Group.objects.get(name={group!r}).teams.add(team)
+print(issue_key(team, {name!r}, "demo")[1])
+"""
 
 
 class Answer(Struct, frozen=True):
-    """What a caller got. ``text`` is the whole answer, "" for an error."""
+    """What a caller got. ``text`` is the whole answer, "" for an error; ``ended_at`` in Unix seconds."""
 
     model: str
     status: int
@@ -53,6 +60,8 @@ class Answer(Struct, frozen=True):
     text: str
     seconds: float
     retry_after: str | None = None
+    request_id: str = ""
+    ended_at: float = 0.0
 
 
 class Ten:
@@ -68,9 +77,27 @@ class Ten:
         self.database = psycopg.connect(engines["DATABASE_URL"], autocommit=True)
         self.accounts: dict[str, int] = dict(self.database.execute("SELECT name, id FROM accounts_account").fetchall())
 
-    def call(self, requests: Sequence[tuple[str, str]], at_once: int) -> list[Answer]:
-        """Asks for each (model, text), so many at once; in the order of ``requests``."""
-        return asyncio.run(self._call(requests, at_once))
+    def call(
+        self, requests: Sequence[tuple[str, str]], at_once: int, *, key: str = "", apart: float = 0.0
+    ) -> list[Answer]:
+        """Asks for each (model, text), so many at once, one every ``apart`` seconds; in the order of ``requests``."""
+        return asyncio.run(self._call(requests, at_once, key or self.key, apart))
+
+    def call_and_leave(self, requests: Sequence[tuple[str, str]], after: float) -> None:
+        """Asks, and hangs up on all of them after so many seconds."""
+
+        async def leave() -> None:
+            calls = asyncio.create_task(self._call(requests, len(requests), self.key, 0))
+            await asyncio.sleep(after)
+            calls.cancel()
+            await asyncio.wait([calls])
+            await asyncio.sleep(0.3)
+
+        asyncio.run(leave())
+
+    def add_team(self, name: str) -> str:
+        """A key of another team, which may use the same accounts."""
+        return _run(self.instance, _JOIN.format(name=name, group=TEAM), {})
 
     def reset(self) -> None:
         """Nothing ordered, nobody resting, nothing remembered."""
@@ -101,27 +128,36 @@ class Ten:
         """Runs by account, of what the simulator still remembers."""
         return Counter(entry["account"] for entry in self.simulator.runs())
 
-    async def _call(self, requests: Sequence[tuple[str, str]], at_once: int) -> list[Answer]:
+    async def _call(self, requests: Sequence[tuple[str, str]], at_once: int, key: str, apart: float) -> list[Answer]:
         gate = asyncio.Semaphore(at_once)
         limits = httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once)
-        headers = {"authorization": f"Bearer {self.key}"}
+        headers = {"authorization": f"Bearer {key}"}
         async with httpx2.AsyncClient(limits=limits, timeout=90, headers=headers) as web:
 
-            async def one(model: str, text: str) -> Answer:
+            async def one(place: int, model: str, text: str) -> Answer:
+                await asyncio.sleep(place * apart)
                 async with gate:
                     began = asyncio.get_running_loop().time()
                     body = {"model": model, "messages": [{"role": "user", "content": text}]}
                     answer = await web.post(f"{self.url}/v1/chat/completions", json=body)
                     return _read(model, answer, asyncio.get_running_loop().time() - began)
 
-            return list(await asyncio.gather(*(one(model, text) for model, text in requests)))
+            return list(await asyncio.gather(*(one(place, *request) for place, request in enumerate(requests))))
 
 
 def _read(model: str, answer: httpx2.Response, seconds: float) -> Answer:
-    said = answer.json()
-    if answer.status_code == 200:
-        return Answer(model, 200, "", said["choices"][0]["message"]["content"], seconds)
-    return Answer(model, answer.status_code, said["error"]["code"], "", seconds, answer.headers.get("retry-after"))
+    said, headers = answer.json(), answer.headers
+    served = answer.status_code == 200
+    return Answer(
+        model=model,
+        status=answer.status_code,
+        code="" if served else said["error"]["code"],
+        text=said["choices"][0]["message"]["content"] if served else "",
+        seconds=seconds,
+        retry_after=headers.get("retry-after"),
+        request_id=headers["x-request-id"],
+        ended_at=time.time(),
+    )
 
 
 @contextmanager

@@ -91,6 +91,21 @@ async def test_only_the_first_in_line_is_given_a_slot_and_then_the_next(pipe: Pi
     assert await second.ask() == 1
 
 
+async def test_slots_that_become_free_together_are_taken_together(pipe: Pipe) -> None:
+    three = [account(1, slots=2), account(2)]
+    busy = await fill(pipe, three, 3)
+    first, second, third = (Waiting(pipe, f"r{number}", three) for number in range(3))
+    for one in (first, second, third):
+        await one.ask()
+    await busy[0].give_back()
+    await busy[1].give_back()
+
+    assert await third.ask() is Shortage.IN_LINE, "both are for those before it"
+    assert await second.ask() == 1
+    assert await third.ask() is Shortage.IN_LINE
+    assert await first.ask() == 1
+
+
 async def test_while_somebody_waits_a_newcomer_that_could_wait_too_lets_them_go_first(pipe: Pipe) -> None:
     await fill(pipe, ONE, 1)
     await Waiting(pipe, "r1", ONE).ask()
@@ -240,15 +255,29 @@ async def test_in_a_crowded_pool_the_teams_end_up_with_equal_shares(pipe: Pipe) 
     assert got == {1: 5, 2: 5}
 
 
-async def test_below_four_fifths_nobody_is_held_back(pipe: Pipe) -> None:
+async def test_below_four_fifths_of_use_and_wishes_nobody_is_held_back(pipe: Pipe) -> None:
     busy = await fill(pipe, WIDE, 10, team=1)
     greedy, small = Waiting(pipe, "g", WIDE, team=1), Waiting(pipe, "s", WIDE, team=2)
     await greedy.ask()
     await small.ask()
-    for one in busy[:4]:
+    for one in busy[:5]:
         await one.give_back()
 
     assert await greedy.ask() == 1
+
+
+async def test_slots_that_become_free_together_are_shared_too(pipe: Pipe) -> None:
+    busy = await fill(pipe, WIDE, 10, team=1)
+    greedy = [Waiting(pipe, f"g{number}", WIDE, team=1) for number in range(10)]
+    small = [Waiting(pipe, f"s{number}", WIDE, team=2) for number in range(10)]
+    for one in (*greedy, *small):
+        await one.ask()
+    for one in busy:
+        await one.give_back()
+    got = [await one.ask() for one in greedy]
+
+    assert got.count(1) == 5
+    assert [await one.ask() for one in small].count(1) == 5
 
 
 async def test_a_team_that_waits_for_other_accounts_holds_nobody_back(pipe: Pipe) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from accounts import cooldowns
 from accounts.compile import AccountKind, AccountView, ModelView, Transport
-from accounts.leases import NOBODY, cooldowns_key
+from accounts.leases import NOBODY, Lease, cooldowns_key
 from accounts.troubles import TROUBLE, Troubles
 from core.redis_pipe import Pipe, PipeDown
 from core.settings import Settings
@@ -469,3 +469,29 @@ async def test_where_too_few_accounts_would_be_left_the_upstream_is_suspected_in
     assert pool.upstream.asked == [3]
     assert [step.mark for step in pool.steps(Tried)] == [Mark.GUARDED]
     assert await pool.pipe.call("HLEN", TROUBLE) == 1
+
+
+@pytest.mark.parametrize(("knobs", "waits"), [
+    ({"wait_for_slot": 0.2, "wait_for_sticky": 0.6}, [0.2, 0.6]),
+    ({"wait_for_slot": 0.6, "wait_for_sticky": 0.2}, [0.6, 0.6]),
+    ({"wait_for_slot": 0.0, "wait_for_sticky": 0.6}, [0.0, 0.0]),
+])  # fmt: skip
+async def test_a_conversation_that_is_bound_to_an_account_waits_longer(
+    pool: Pool, knobs: dict[str, Any], waits: list[float]
+) -> None:
+    bound = Identity("c1", Origin.CONTENT)
+    assert await pool.ask([None], conversation=bound) == "hello"
+    others = [
+        pool.services.ledger.admit(Record(request_id=f"b{n}", started_at=1.0, protocol="chat", endpoint="/"))
+        for n in range(3)
+    ]
+    account = AccountView(1, "a", AccountKind.CURSOR, Transport.AGENT_RPC, "http://up", frozenset({1}), 1)
+    for other in others:
+        assert isinstance(await other.take([account], MODEL), Lease)
+
+    for conversation, wait in zip((None, bound), waits, strict=True):
+        began = time.monotonic()
+        assert await pool.ask([None], conversation=conversation, **knobs) == "no_capacity"
+        assert wait <= time.monotonic() - began < wait + 0.3
+    for other in others:
+        await other.close()

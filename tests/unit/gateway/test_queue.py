@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -59,9 +59,9 @@ class Pool:
 
 
 @pytest.fixture
-async def pool(pipe: Pipe) -> AsyncIterator[Pool]:
+async def pool(pipe: Pipe) -> Pool:
     await pipe.learn(TAKE, RELEASE, LEAVE)
-    yield Pool(pipe)
+    return Pool(pipe)
 
 
 async def test_a_slot_given_back_wakes_the_first_in_line_at_once(pool: Pool) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,6 +9,9 @@ import pytest
 import redis
 from django.db import OperationalError
 
+from accounts.compile import AccountKind, AccountView, Transport
+from accounts.leases import Caller, Lease, cooldowns_key, waiting_key
+from accounts.lines import Place
 from core.redis_pipe import Pipe
 from gateway.ledger import Ledger
 from ops import drain, trace
@@ -181,6 +185,40 @@ def test_what_is_no_trace_is_left_out_and_its_record_stands(client: redis.Redis)
     drain_records(client)
     assert outcomes() == {"r1": "ok"}
     assert not RequestTrace.objects.exists()
+
+
+async def test_all_that_a_vanished_process_held_is_free_again(
+    pipe: Pipe, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its slots, what its callers had running, its places in line, and the accounts that it was trying."""
+    monkeypatch.setattr(Place, "leave", lambda place: None)  # it died too fast for that
+    gone = Ledger(pipe, "gone")
+    await gone.start()
+    views = [
+        AccountView(
+            number, f"a{number}", AccountKind.CURSOR, Transport.AGENT_RPC, "http://127.0.0.1:1", frozenset({1}), number,
+            slots=1,
+        )
+        for number in (1, 2)
+    ]  # fmt: skip
+    caller = Caller(3, 9, 4, 9, 5, 9)
+    await pipe.call("HSET", cooldowns_key(2), "m", 1)
+    for number in (1, 2):
+        got = await gone.admit(record(f"r{number}", "")).take(views, "m", caller=caller)
+        assert isinstance(got, Lease)
+        assert got.canary == (got.account.id == 2)
+    waiting = asyncio.create_task(gone.admit(record("r3", "")).take(views, "m", caller=caller, wait=30))
+    await asyncio.sleep(0.1)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await gone.stop()
+    assert len(await pipe.call("KEYS", "poolgate:line:*")) == 1
+    with redis.Redis.from_url(redis_url) as client:
+        assert reap_lost(client) == 3
+        keys = {key.decode() for key in client.scan_iter()}
+        assert client.hkeys(cooldowns_key(2)) == [b"m"], "it may be tried by the next"
+    assert keys <= {RECORDS, cooldowns_key(2), waiting_key("m")}, "the last goes by itself"
 
 
 @pytest.mark.django_db
