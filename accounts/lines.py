@@ -37,15 +37,29 @@ WIDEST_LOOK = 100
 PLACES_A_SLOT = 2
 """A line may be so many times as long as there are slots."""
 
+_STEP_OUT = """
+local function step_out(holder, prefix)
+  redis.call('HDEL', KEYS[1], holder .. '|line')
+  redis.call('ZREM', KEYS[2], holder)
+  if redis.call('EXISTS', KEYS[2]) == 0 then
+    for _, place in ipairs(redis.call('HKEYS', KEYS[3])) do
+      if string.sub(place, 1, #prefix) == prefix then redis.call('HDEL', KEYS[3], place) end
+    end
+  end
+end
+"""
+
 TURN = Script(
     LOOK
+    + _STEP_OUT
     + """
 -- KEYS: held, the line, who waits for the model. ARGV: as above; own: process, when the line was joined (microseconds;
 --   0: it is not yet), the line's set of accounts, silence in ms
 -- Returns {which, canary, ahead, teams, joined, spared, seen...}: which = 0 none; -1 to -3 a limit is reached; -5 too
 -- many wait already. teams = how many wait for the same accounts; spared = 1 when the team has its share.
 local process, joined, pool, silence, first = ARGV[11], tonumber(ARGV[12]), ARGV[13], tonumber(ARGV[14]), 15
-local place = team .. '|' .. pool .. '|' .. process
+local whole = team .. '|' .. pool .. '|'
+local place = whole .. process
 
 local function drop(line, gone)
   for _, member in ipairs(redis.call('ZRANGE', line, 0, -1)) do
@@ -53,15 +67,9 @@ local function drop(line, gone)
   end
 end
 
-local function leave()
-  redis.call('ZREM', KEYS[2], holder)
-  redis.call('HDEL', KEYS[1], holder .. '|line')
-  if redis.call('EXISTS', KEYS[2]) == 0 then redis.call('HDEL', KEYS[3], place) end
-end
-
 local limit = at_limit()
 if limit < 0 then
-  leave()
+  step_out(holder, whole)
   return {limit, 0, 0, 0, 0, 0}
 end
 
@@ -131,18 +139,19 @@ local which, canary, seen = look(first, spared, ahead)
 if ahead == 0 then held_back = (which == 0 and next(spared)) and '1' or '0' end
 redis.call('HSET', KEYS[3], place, now .. '|' .. held_back .. '|' .. table.concat(ids, ','))
 redis.call('PEXPIRE', KEYS[3], silence + 1000)
-if which > 0 then leave() end
+if which > 0 then step_out(holder, whole) end
 local shared = next(spared) and 1 or 0
 return {which, canary, ahead, teams, string.format('%.0f', joined), shared, unpack(seen)}
 """.replace("PLACES_A_SLOT", str(PLACES_A_SLOT)).replace("CROWDED", "0.8")
 )
 
-LEAVE = Script("""
--- KEYS: held, the line, who waits for the model. ARGV: holder, the place in that
-redis.call('HDEL', KEYS[1], ARGV[1] .. '|line')
-redis.call('ZREM', KEYS[2], ARGV[1])
-if redis.call('EXISTS', KEYS[2]) == 0 then redis.call('HDEL', KEYS[3], ARGV[2]) end
-""")
+LEAVE = Script(
+    _STEP_OUT
+    + """
+-- KEYS: held, the line, who waits for the model. ARGV: holder, how the places of the line begin
+step_out(ARGV[1], ARGV[2])
+"""
+)
 
 
 class Line(Struct, frozen=True):
@@ -200,8 +209,7 @@ class Place:
 
     def leave(self) -> None:
         """Without waiting for the reply. May be called at any time, also twice; closing the record does it too."""
-        place = f"{self.line.team_id}|{self.line.pool}|{self._process}"
-        self._pipe.start(LEAVE, self._keys, [self._holder, place])
+        self._pipe.start(LEAVE, self._keys, [self._holder, f"{self.line.team_id}|{self.line.pool}|"])
 
 
 CLOSED = -5

@@ -194,8 +194,8 @@ class Settings:
     )  # fmt: skip
     wait_for_slot: float = _knob(30.0, "Longest wait for a free account slot.", low=0, high=45, unit="s", group="Pool")
     wait_for_sticky: float = _knob(
-        45.0, "The same for a conversation that is bound to an account, where that is longer.", low=0, high=45, unit="s",
-        group="Pool",
+        45.0, "The same for a conversation that is bound to an account, where that is longer.",
+        low=0, high=45, unit="s", group="Pool",
     )  # fmt: skip
     sticky_enabled: bool = _knob(True, "Prefer the account that a conversation was last served by.", group="Pool")
     sticky_ttl: float = _knob(

@@ -30,6 +30,7 @@ from accounts.leases import (
     name_holder,
     running_key,
     slots_key,
+    waiting_key,
 )
 from accounts.lines import LEAVE, PLACES_A_SLOT, Line, Place, name_pool
 from accounts.slot_scripts import RELEASE
@@ -74,6 +75,7 @@ class SlotMachine(RuleBasedStateMachine):
         self.line: list[int] = []
         self.half_open: dict[int, int | None] = {}
         self.warm: dict[int, float] = {}
+        self.lingers = False
         self.filed = 0
 
     def run_now(self, what: Awaitable[Any]) -> Any:
@@ -150,7 +152,7 @@ class SlotMachine(RuleBasedStateMachine):
         self.let_go(number)
         if (busy := self.busy(number, parts)) is not None:
             assert answer == Refused(busy)
-        elif polite and self.line:
+        elif polite and (self.line or self.lingers):
             assert answer == Refused(Shortage.IN_LINE)
         else:
             self.check(number, parts, order[:many], answer)
@@ -213,6 +215,8 @@ class SlotMachine(RuleBasedStateMachine):
         self.filed += 1
 
     def forget(self, number: int) -> None:
+        """Without stepping out of the line: that somebody waits may be believed for a while."""
+        self.lingers = self.lingers or number in self.line
         self.let_go(number)
         self.leave_line(number)
         for numbers in self.counted.values():
@@ -282,6 +286,9 @@ class SlotMachine(RuleBasedStateMachine):
     def the_line_agrees(self) -> None:
         members = self.members(Line(1, name_pool(SLOTS), "m").key)
         assert members == [self.holder(number) for number in self.line]
+        told = self.client.exists(waiting_key("m")) == 1
+        assert told if self.line else (self.lingers or not told)
+        self.lingers = self.lingers and told
 
     def members(self, key: str) -> list[str]:
         return [member.decode() for member in self.run_now(self.pipe.call("ZRANGE", key, 0, -1))]
