@@ -18,7 +18,7 @@ from accounts.troubles import TROUBLE, Troubles
 from core.redis_pipe import Pipe, PipeDown
 from core.settings import Settings
 from gateway import affinity, failover
-from gateway.affinity import Identity
+from gateway.affinity import Identity, Origin
 from gateway.attempts import Errand
 from gateway.contracts import Clocks, Target, Upstream
 from gateway.failover import Turn
