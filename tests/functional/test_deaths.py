@@ -19,8 +19,7 @@ from tests.functional.flows import Flow, flowing
 from tests.plugins.house import House, eventually
 from tests.plugins.instance import Instance
 
-# Kills everything, again and again: two minutes, and more on a busy machine.
-pytestmark = [pytest.mark.full, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 SLOW = "sim-slow-60"  # twenty words in 1.2 s
 ANSWER = 20
