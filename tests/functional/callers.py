@@ -17,7 +17,8 @@ from tests.plugins.house import House
 
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
 PATHS = (CHAT, MESSAGES)
-TIMEOUT = 30
+TIMEOUT = 45
+"""Seconds; longer than a request may wait for a slot."""
 
 
 def body_of(path: str, model: str = "sim-echo", text: str = "one two three", **fields: Any) -> dict[str, Any]:

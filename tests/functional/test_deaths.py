@@ -3,7 +3,6 @@ each death it serves again, and in the end every admitted request has exactly on
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,6 @@ from pathlib import Path
 import httpx2
 import psutil
 import pytest
-import redis
 
 from tests.functional.callers import CHAT, PATHS, ask, body_of, error_of, post
 from tests.functional.flows import Flow, flowing
@@ -64,11 +62,9 @@ class Ordeal:
             self.admitted.add(request_id)
 
     def run(self, act: Callable[[], object], count: int = 8, model: str = SLOW) -> list[Flow]:
-        """Streams that are under way while ``act`` happens; they have ended when it returns. They need every slot, and
-        an account that comes back from a rest has fewer for a minute."""
-        with contextlib.suppress(redis.RedisError):
-            for key in self.house.redis.keys("poolgate:cool:*"):
-                self.house.redis.delete(key)
+        """Streams that are under way while ``act`` happens; they have ended when it returns. They need nearly every
+        slot, and what a process that died held is given back only when it has been missing for a while."""
+        eventually(lambda: self.house.slots_in_use() == 0, 40)
         with flowing(self.house, model, count) as flows:
             act()
         for flow in flows:
