@@ -55,6 +55,15 @@ def test_a_loop_with_its_shell(claude: Claude, workspace: Path) -> None:
     ended = claude.ask(order("Bash", command="echo tool-$((40+2)) | tee made.txt", description="x"))
     assert (ended.code, ended.said.split()[:2]) == (0, ["Result:", "tool-42"])
     assert (workspace / "made.txt").read_text() == "tool-42\n"
+    [run] = claude.house.simulator.runs()  # which waited for the result
+    assert run["history"] == []
+    assert sum(answer.endswith("mcp_result") for answer in run["answers"]) == 1
+
+
+def test_a_loop_with_its_shell_where_runs_do_not_wait(claude: Claude, workspace: Path) -> None:
+    claude.house.set(parked_streams=False)
+    ended = claude.ask(order("Bash", command="echo tool-$((40+2))", description="x"))
+    assert (ended.code, "tool-42" in ended.said) == (0, True)
     last, first = claude.house.simulator.runs()
     assert (first["history"], [role for role, _ in last["history"]]) == ([], ["user", "call", "tool"])
 

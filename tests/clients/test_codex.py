@@ -69,6 +69,16 @@ def test_a_loop_with_its_shell(codex: Codex, workspace: Path) -> None:
     ended = codex.ask(order("exec_command", cmd="echo tool-$((40+2)) | tee made.txt"))
     assert (ended.code, ended.said.split()[-1]) == (0, "tool-42")
     assert (workspace / "made.txt").read_text() == "tool-42\n"
+    [run] = codex.house.simulator.runs()  # which waited for the result
+    assert run["history"] == []
+    assert sum(answer.endswith("mcp_result") for answer in run["answers"]) == 1
+
+
+@EACH
+def test_a_loop_with_its_shell_where_runs_do_not_wait(codex: Codex, workspace: Path) -> None:
+    codex.house.set(parked_streams=False)
+    ended = codex.ask(order("exec_command", cmd="echo tool-$((40+2))"))
+    assert (ended.code, "tool-42" in ended.said) == (0, True)
     last, first = codex.house.simulator.runs()
     assert (first["history"], [role for role, _ in last["history"]]) == ([], ["user", "call", "tool"])
 
